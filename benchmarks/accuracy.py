@@ -1,0 +1,183 @@
+"""Accuracy of methods on the paper's graphs, beside the published figures.
+
+Trains one encoder per seed, scores it under a protocol, and appends one record per encoder to a JSON-lines file. What
+the file already holds is not trained again, so that a long table can be made in several sittings:
+
+    python benchmarks/accuracy.py --seeds 5 --device cuda --precision tf32
+    python benchmarks/accuracy.py --preset paper --seeds 3 --device cuda --precision tf32
+    python benchmarks/accuracy.py --table-only
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fossil
+from fossil.evaluation.protocol import protocol, score
+from fossil.graph.source import open_graph
+from fossil.methods.registry import recipes
+from fossil.settings import parse_assignments
+from fossil.training.runtime import describe_device, resolve_device
+
+GRAPHS = ["cora", "citeseer", "pubmed", "coauthor_cs", "actor", "chameleon", "squirrel"]
+RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
+
+
+def main() -> None:
+    """Train what is missing, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", default=GRAPHS)
+    parser.add_argument("--methods", nargs="+", default=["fossil"])
+    parser.add_argument("--preset", default="released")
+    parser.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--direction", default="keep", choices=["keep", "symmetrize"])
+    parser.add_argument("--protocol", default="released")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=300)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no further training after this long")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--table-only", action="store_true")
+    arguments = parser.parse_args()
+
+    records = read(arguments.results)
+    done = {key_of(record) for record in records}
+    began = time.perf_counter()
+    for seed in range(0 if arguments.table_only else arguments.seeds):
+        for graph in arguments.graphs:
+            for method in arguments.methods:
+                wanted = {
+                    "graph": graph,
+                    "method": method,
+                    "preset": arguments.preset,
+                    "set": parse_assignments(arguments.assignments),
+                    "direction": arguments.direction,
+                    "protocol": arguments.protocol,
+                    "epochs": arguments.epochs,
+                    "seed": seed,
+                }
+                if key_of(wanted) in done or time.perf_counter() - began > arguments.seconds:
+                    continue
+                record = wanted | measure(wanted, arguments.device, arguments.precision)
+                records.append(record)
+                arguments.results.parent.mkdir(parents=True, exist_ok=True)
+                with arguments.results.open("a") as stream:
+                    stream.write(json.dumps(record) + "\n")
+                print(
+                    f"{graph:12}{method:10}{arguments.preset:9} seed {seed}: {100 * record['accuracy']:.2f} "
+                    f"(test maximum {100 * (record['test_maximum'] or 0):.2f}) in {record['seconds']:.1f} s",
+                    flush=True,
+                )
+    print_table(records)
+
+
+def measure(wanted: dict[str, Any], device: str, precision: str) -> dict[str, Any]:
+    """Train and score one encoder."""
+    where = resolve_device(device)
+    graph = open_graph(wanted["graph"], treatment=_treatment(wanted["direction"])).graph
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(where)
+    began = time.perf_counter()
+    try:
+        result = fossil.embed(
+            graph,
+            method=wanted["method"],
+            preset=wanted["preset"],
+            settings=wanted["set"],
+            seed=wanted["seed"],
+            epochs=wanted["epochs"],
+            device=device,
+            precision=precision,
+        )
+    except fossil.FossilError as error:
+        # A method that fails on a graph has that as its result; the table says why.
+        return {"accuracy": 0.0, "test_maximum": None, "seconds": time.perf_counter() - began, "failed": str(error)}
+    seconds = time.perf_counter() - began
+    rule = protocol(wanted["protocol"])
+    outcome = score(
+        result.vectors, graph.labels, rule, graph_name=graph.name, seeds=[wanted["seed"]], device=str(where)
+    )[0]
+    last = result.history[-1]
+    return {
+        "accuracy": outcome.accuracy,
+        "validation_accuracy": outcome.validation_accuracy,
+        "test_maximum": outcome.test_maximum,
+        "seconds": round(seconds, 2),
+        "lambda_mean": None if result.fusion is None else float(result.fusion.mean()),
+        "effective_rank": last["effective_rank"],
+        "subgraphs": last["subgraphs"],
+        "marginal_error": last.get("marginal_error"),
+        "peak_memory_gb": torch.cuda.max_memory_allocated(where) / 1e9 if where.type == "cuda" else None,
+        "device": describe_device(where),
+        "precision": precision,
+        "torch": torch.__version__,
+    }
+
+
+def _treatment(direction: str) -> Any:
+    from fossil.graph.findings import Treatment
+
+    return Treatment(direction=direction)
+
+
+def key_of(record: dict[str, Any]) -> str:
+    """Return what makes two records the same measurement."""
+    names = ("graph", "method", "preset", "set", "direction", "protocol", "epochs", "seed")
+    return json.dumps([record[name] for name in names], sort_keys=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the records that exist already."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def print_table(records: list[dict[str, Any]]) -> None:
+    """Print a Markdown table: a row per graph, method and settings."""
+    rows = defaultdict(list)
+    for record in records:
+        extras = [f"{key}={value}" for key, value in record["set"].items()]
+        extras += [record["direction"]] if record["direction"] != "keep" else []
+        variant = " ".join([record["preset"], *extras])
+        rows[record["method"], variant, record["protocol"], record["graph"]].append(record)
+    print(
+        "| method | variant | protocol | graph | seeds | accuracy | test maximum | published | seconds | peak GB | λ mean |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for (method, variant, name, graph), group in rows.items():
+        rule = protocol(name)
+        failed = [record["failed"] for record in group if "failed" in record]
+        kept = [record for record in group if "failed" not in record]
+        if not kept:
+            print(f"| {method} | {variant} | {name} | {graph} | {len(group)} | failed: {failed[0]} | | | | | |")
+            continue
+        accuracy = rule.summarize([record["accuracy"] for record in kept])
+        maxima = [record["test_maximum"] for record in kept if record["test_maximum"] is not None]
+        maximum = rule.summarize(maxima) if maxima else None
+        recipe = recipes(method).get(graph)
+        lambdas = [record["lambda_mean"] for record in kept if record["lambda_mean"] is not None]
+        cells = [
+            method,
+            variant,
+            name,
+            graph,
+            str(len(kept)) + (f" ({len(failed)} failed)" if failed else ""),
+            f"{100 * accuracy.mean:.2f} ({100 * accuracy.low:.2f} to {100 * accuracy.high:.2f})",
+            f"{100 * maximum.mean:.2f} ± {100 * maximum.half_width:.2f}" if maximum else "",
+            f"{recipe.published:.2f}" if recipe and recipe.published else "",
+            f"{sum(record['seconds'] for record in kept) / len(kept):.1f}",
+            f"{max(record['peak_memory_gb'] or 0 for record in kept):.2f}",
+            f"{sum(lambdas) / len(lambdas):.2g}" if lambdas else "",
+        ]
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

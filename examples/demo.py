@@ -1,0 +1,70 @@
+"""Train FOSSIL on scikit-learn's handwritten digits, joined into a nearest-neighbour graph, and see what it learnt.
+
+Run with `make demo`, or `python examples/demo.py --out demo-run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import fossil
+from fossil.evaluation.protocol import protocol, score
+from fossil.evaluation.report import score_features
+from fossil.evaluation.statistics import paired_difference
+from fossil.picture import draw_map
+from fossil.run import Run
+
+SPLITS = range(10)
+
+
+def main() -> None:
+    """Embed, score, draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("demo-run"), help="run folder")
+    parser.add_argument("--epochs", type=int, default=100)
+    arguments = parser.parse_args()
+    console, began = Console(), time.perf_counter()
+
+    console.print("FOSSIL on 1,797 handwritten digits; the labels are never seen in training.")
+    result = fossil.embed(
+        "digits",
+        out=arguments.out,
+        force=True,
+        epochs=arguments.epochs,
+        settings={"hidden": 256, "width": 128},
+        progress=True,
+    )
+    console.print("scoring on 10 splits ...")
+    rule, labels = (
+        protocol("paper").updated({"nodes_per_class": 5, "per_class_graphs": ("digits",)}),
+        result.graph.labels,
+    )
+    learnt = score(result.vectors, labels, rule, graph_name="digits", seeds=SPLITS)
+    raw = score_features(result.graph, rule, SPLITS)
+
+    table = Table("input of the linear probe", "accuracy", "95 % interval", title="Test accuracy, 5 labels per digit")
+    for name, scores in {"raw pixels": raw, "FOSSIL embeddings": learnt}.items():
+        summary = rule.summarize([s.accuracy for s in scores])
+        table.add_row(name, f"{100 * summary.mean:.2f} %", f"{100 * summary.low:.2f} to {100 * summary.high:.2f}")
+    gain = paired_difference([s.accuracy for s in learnt], [s.accuracy for s in raw])
+    table.add_row("difference", f"{100 * gain.mean:+.2f}", f"{100 * gain.low:+.2f} to {100 * gain.high:+.2f}")
+    console.print(table)
+    console.print(rule.describe("digits"), highlight=False)
+
+    fusion = Run.open(arguments.out).summary["lambda"]
+    console.print(
+        f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.2g}, median {fusion['median']:.2g}, "
+        f"middle half {fusion['quartiles'][0]:.2g} to {fusion['quartiles'][1]:.2g}.",
+        highlight=False,
+    )
+    draw_map(arguments.out / "map.png", result)
+    console.print(f"Embeddings, history and map.png are in {arguments.out}/ ({time.perf_counter() - began:.0f} s).")
+
+
+if __name__ == "__main__":
+    main()

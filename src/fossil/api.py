@@ -1,0 +1,85 @@
+"""`fossil.embed`: a graph goes in, vectors come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fossil.fit import Embeddings, fit
+from fossil.graph.findings import Treatment
+from fossil.graph.source import open_graph
+from fossil.training.progress import LiveReporter, Silent
+from fossil.training.trainer import TrainingSettings
+
+
+def embed(
+    source: Any,
+    *,
+    out: str | Path | None = None,
+    method: str = "fossil",
+    preset: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    epochs: int = 300,
+    device: str = "auto",
+    precision: str = "float32",
+    checkpoint_seconds: float = 15.0,
+    treatment: Treatment | Mapping[str, Any] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    use_recipe: bool = True,
+    progress: bool = False,
+    **reading: Any,
+) -> Embeddings:
+    """Learn a vector for every node of a graph.
+
+    Args:
+        source: a catalogue name (`"cora"`, `"digits"`), a path (a folder with `nodes.csv` and `edges.csv`, an `.npz` or
+            `.graphml` file), a `Graph`, NetworkX graph, PyG `Data`, SciPy matrix, or a pair (adjacency, features) or
+            (nodes, edges) of data frames.
+        out: run folder to write.
+        method: `fossil` or `fossil_v2`.
+        preset: `released` (default) or `paper`.
+        settings: single settings of the method, for example `{"alpha": 0.3}`.
+        seed: everything random is derived from it; the same seed gives the same bits on a CPU.
+        epochs: training steps.
+        device: `auto`, `cpu`, `cuda`.
+        precision: `float32` or `tf32`.
+        checkpoint_seconds: least time between two checkpoints.
+        treatment: what is done about self loops, direction and other oddities.
+        resume: go on with the run in `out`.
+        force: replace the run in `out`.
+        use_recipe: apply the settings published for this graph, if any.
+        progress: show a progress bar.
+        **reading: further arguments of `fossil.graph.read.read_graph`, such as `label` or `roles`.
+
+    Returns:
+        Vectors keyed by the caller's own node ids.
+
+    >>> result = embed("digits", epochs=2, settings={"hidden": 32, "width": 16})
+    >>> result["digit-0042"].shape
+    (16,)
+    """
+    if treatment is not None and not isinstance(treatment, Treatment):
+        treatment = Treatment.build(treatment)
+    training = TrainingSettings.build(
+        {"epochs": epochs, "device": device, "precision": precision, "checkpoint_seconds": checkpoint_seconds}
+    )
+    return fit(
+        open_graph(source, treatment=treatment, **reading),
+        method=method,
+        preset=preset,
+        settings=settings,
+        training=training,
+        seed=seed,
+        out=None if out is None else Path(out),
+        resume=resume,
+        force=force,
+        source=source if isinstance(source, str) else type(source).__name__,
+        treatment=treatment,
+        use_recipe=use_recipe,
+        reporter=LiveReporter(Console(stderr=True)) if progress else Silent(),
+    )

@@ -1,0 +1,38 @@
+"""`fossil evaluate`: honest scores of finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def command(
+    runs: list[Path] = typer.Argument(
+        ..., metavar="RUN...", help="Run folders; several seeds of the same method and graph share a row."
+    ),
+    protocol: str = typer.Option(
+        "paper", help="How splits are drawn, what is fitted and what chooses: paper or released."
+    ),
+    splits: int | None = typer.Option(None, min=1, help="Splits per run; 10 for a row of one run, else 1."),
+    features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),
+    nodes_per_class: int | None = typer.Option(
+        None, min=1, help="Training nodes of each class, where the protocol counts them."
+    ),
+    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
+) -> None:
+    """Score embeddings by a linear probe; every raw value is kept in the run folder."""
+    from rich.console import Console
+
+    from fossil.evaluation.protocol import protocol as named
+    from fossil.evaluation.report import evaluate_runs, table_of
+    from fossil.run import Run
+
+    rule = named(protocol)
+    if nodes_per_class is not None:
+        rule = rule.updated({"nodes_per_class": nodes_per_class})
+    console = Console()
+    rows = evaluate_runs([Run.open(path) for path in runs], rule, splits=splits, features=features, device=device)
+    console.print(table_of(rows, rule))
+    for text in dict.fromkeys(row.protocol for row in rows):
+        console.print(text, highlight=False)

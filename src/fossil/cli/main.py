@@ -1,0 +1,71 @@
+"""`fossil`: the command and how it ends."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TextIO
+
+import typer
+
+from fossil import __version__
+from fossil.cli import data, doctor, embed, evaluate
+from fossil.errors import FossilError, FossilWarning
+
+app = typer.Typer(
+    help="Vectors for the nodes of an attributed graph, learnt without labels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("embed")(embed.command)
+app.command("evaluate")(evaluate.command)
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fossil-gnn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Run the command; bad input ends with one message and status 2, never with a traceback."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except FossilError as error:
+        typer.secho(f"error: {error.what}", fg="red", err=True)
+        if error.remedy:
+            typer.echo(f"remedy: {error.remedy}", err=True)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, FossilWarning):
+        typer.secho(f"warning: {message}", fg="yellow", err=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,1 @@
+"""How good an embedding is: splits, linear probes, the rule that picks a score, and its interval."""

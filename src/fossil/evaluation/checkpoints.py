@@ -1,0 +1,95 @@
+"""The probe of the released code: a linear layer trained by Adam and looked at every few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fossil.evaluation.probe import padded_positions
+from fossil.evaluation.splits import Split
+from fossil.graph.graph import Array
+from fossil.seeding import torch_generator
+
+
+@dataclass(frozen=True, eq=False)
+class CheckpointScores:
+    """The released probe, looked at K times during training, for S splits.
+
+    Attributes:
+        steps: K numbers of training steps.
+        train: S×K accuracies.
+        validation: S×K accuracies.
+        test: S×K accuracies.
+        predictions: S×K×N predicted classes.
+    """
+
+    steps: tuple[int, ...]
+    train: Array
+    validation: Array
+    test: Array
+    predictions: Array
+
+
+def checkpoint_probe(
+    embedding: Array,
+    labels: Array,
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    *,
+    steps: int = 500,
+    every: int = 20,
+    learning_rate: float = 0.01,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> CheckpointScores:
+    """Train the authors' probe for every split together and look at it every few steps.
+
+    A linear layer (Xavier-uniform weights, zero bias) under softmax, trained with Adam without weight decay on
+    the whole training part, on the embedding as it is.
+
+    Args:
+        embedding: N×D.
+        labels: N class numbers, -1 where unknown.
+        splits: S splits.
+        seeds: S seeds of the initial weights.
+        steps: full-batch steps.
+        every: steps between two looks.
+        learning_rate: of Adam.
+        device: where to compute.
+        dtype: precision.
+    """
+    matrix = torch.tensor(embedding, dtype=dtype, device=device)
+    index, mask = padded_positions([split.train for split in splits], matrix.device)
+    rows, known = matrix[index], torch.tensor(labels, dtype=torch.int64, device=device)
+    targets = torch.where(mask, known[index], -1)
+    num_classes, width = int(labels.max()) + 1, matrix.shape[1]
+    bound = (6 / (width + num_classes)) ** 0.5
+    # Drawn on the host so that every device starts from the same weights.
+    draws = [torch.rand(num_classes, width, generator=torch_generator(seed, "probe"), dtype=dtype) for seed in seeds]
+    weight = ((2 * torch.stack(draws) - 1) * bound).to(device).requires_grad_()
+    bias = torch.zeros(len(splits), 1, num_classes, dtype=dtype, device=device, requires_grad=True)
+    optimizer = torch.optim.Adam([weight, bias], lr=learning_rate)
+    looks = tuple(range(every, steps + 1, every))
+    predictions = np.empty((len(splits), len(looks), len(matrix)), dtype=np.int16)
+    for step in range(1, steps + 1):
+        optimizer.zero_grad()
+        losses = torch.nn.functional.cross_entropy(
+            (rows @ weight.mT + bias).mT, targets, ignore_index=-1, reduction="none"
+        )
+        # A sum of means: each split sees only its own gradient, as if it were trained alone.
+        torch.autograd.backward((losses.sum(dim=1) / mask.sum(dim=1)).sum())
+        optimizer.step()
+        if step in looks:
+            with torch.no_grad():
+                for row in range(len(splits)):
+                    chosen = (matrix @ weight[row].mT + bias[row]).argmax(dim=-1)
+                    predictions[row, looks.index(step)] = chosen.cpu().numpy()
+    right = predictions == labels
+    train, validation, test = (
+        np.stack([right[row][:, getattr(split, part)].mean(axis=1) for row, split in enumerate(splits)])
+        for part in ("train", "validation", "test")
+    )
+    return CheckpointScores(looks, train, validation, test, predictions)

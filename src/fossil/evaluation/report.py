@@ -1,0 +1,192 @@
+"""Scores of runs, a row for each method and graph, with the published figure beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fossil.errors import EvaluationError
+from fossil.evaluation.protocol import Protocol, SplitScore, score
+from fossil.evaluation.statistics import Summary
+from fossil.graph.graph import Array, Graph
+from fossil.methods.registry import get_method, recipes
+from fossil.run import Run
+from fossil.storage import write_json
+from fossil.training.runtime import resolve_device
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SPLITS_OF_A_SINGLE_RUN = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """The scores of one method on one graph.
+
+    Attributes:
+        graph: name of the graph.
+        method: title of the method, with its preset where that is not the default.
+        encoders: number of runs, each trained with a seed of its own.
+        splits: splits per run.
+        accuracy: selected on validation nodes.
+        test_maximum: the optimistic figure, where the protocol has it.
+        features: accuracy of the raw input features on the same splits, where asked for.
+        published: figure printed in the paper, or None.
+        protocol: how all this came about, in words.
+    """
+
+    graph: str
+    method: str
+    encoders: int
+    splits: int
+    accuracy: Summary
+    test_maximum: Summary | None
+    features: Summary | None
+    published: float | None
+    protocol: str
+
+
+def evaluate_runs(
+    runs: Sequence[Run], protocol: Protocol, *, splits: int | None = None, features: bool = False, device: str = "auto"
+) -> list[Row]:
+    """Score runs under a protocol; runs that differ in their seed alone share a row.
+
+    In a row of several runs each encoder is scored on the split of its own seed, as the paper does; a single run is
+    scored on ten splits. Every raw value is written to `scores-PROTOCOL.json` in its run folder.
+
+    Args:
+        runs: finished runs.
+        protocol: how to score.
+        splits: splits per run, in place of the above.
+        features: also score the input features.
+        device: where the probes are fitted.
+
+    Raises:
+        EvaluationError: a run has no labels, or its splits cannot be drawn.
+        RunError: a run is not finished.
+    """
+    target = str(resolve_device(device))
+    grouped: dict[tuple[str, str, str], list[Run]] = {}
+    for run in runs:
+        grouped.setdefault((run.config.graph, run.config.method, run.config.preset), []).append(run)
+    rows = []
+    for (graph, method, preset), members in grouped.items():
+        count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
+        of_embeddings: list[SplitScore] = []
+        of_features: list[SplitScore] = []
+        for run in members:
+            of_embeddings += _score_run(run, protocol, count, target)
+            if features:
+                of_features += score_features(run.graph, protocol, _seeds(run, count), target)
+        kind = get_method(method)
+        recipe = recipes(method).get(graph)
+        labels = _labels(members[0])
+        rows.append(
+            Row(
+                graph=graph,
+                method=kind.title if preset == next(iter(kind.presets)) else f"{kind.title} ({preset})",
+                encoders=len(members),
+                splits=count,
+                accuracy=protocol.summarize([s.accuracy for s in of_embeddings]),
+                test_maximum=_maximum(protocol, of_embeddings),
+                features=protocol.summarize([s.accuracy for s in of_features]) if features else None,
+                published=recipe.published if recipe else None,
+                protocol=protocol.describe(graph, protocol.draw(labels, members[0].config.seed, graph)),
+            )
+        )
+    return rows
+
+
+def score_features(graph: Graph, protocol: Protocol, seeds: Sequence[int], device: str = "cpu") -> list[SplitScore]:
+    """Score the raw input features of a graph: what a linear model knows without any graph learning."""
+    features: Array = graph.features.toarray() if graph.has_sparse_features else graph.features
+    assert graph.labels is not None
+    return score(features, graph.labels, protocol, graph_name=graph.name, seeds=seeds, device=device)
+
+
+def table_of(rows: Sequence[Row], protocol: Protocol) -> Table:
+    """Return the rows as a table for the terminal, accuracies in percent."""
+    from rich.table import Table
+
+    optional = {
+        "test maximum": any(row.test_maximum for row in rows),
+        "raw features": any(row.features for row in rows),
+        "published": any(row.published for row in rows),
+    }
+    shown = [name for name, wanted in optional.items() if wanted]
+    confidence = f"{100 * protocol.confidence:g} % interval"
+    table = Table("graph", "method", "encoders × splits", "accuracy", confidence, *shown)
+    for row in rows:
+        cells = {
+            "test maximum": _percent(row.test_maximum),
+            "raw features": _percent(row.features),
+            "published": "" if row.published is None else f"{row.published:.2f}",
+        }
+        interval = (
+            f"{100 * row.accuracy.low:.2f} to {100 * row.accuracy.high:.2f}"
+            if row.accuracy.has_interval
+            else "one value"
+        )
+        table.add_row(
+            row.graph,
+            row.method,
+            f"{row.encoders} × {row.splits}",
+            f"{100 * row.accuracy.mean:.2f}",
+            interval,
+            *(cells[name] for name in shown),
+        )
+    return table
+
+
+def _score_run(run: Run, protocol: Protocol, splits: int, device: str) -> list[SplitScore]:
+    labels = _labels(run)
+    arrays = run.arrays
+    if not np.array_equal(arrays["ids"], run.graph.ids):
+        raise EvaluationError(
+            f"The embeddings in {run.path} belong to other nodes than its graph.", remedy="Make the run again."
+        )
+    graph, seeds = run.config.graph, _seeds(run, splits)
+    scores = score(arrays["vectors"], labels, protocol, graph_name=graph, seeds=seeds, device=device)
+    content = {
+        "protocol": protocol.model_dump(),
+        "description": protocol.describe(graph),
+        "method": run.config.method,
+        "graph": graph,
+        "seed": run.config.seed,
+        "scores": [asdict(value) for value in scores],
+    }
+    write_json(run.path / f"scores-{protocol.name}.json", content)
+    return scores
+
+
+def _seeds(run: Run, splits: int) -> list[int]:
+    """Return the split seeds of a run: its own seed first, so that several runs see several splits."""
+    return [run.config.seed + 1000 * i for i in range(splits)]
+
+
+def _labels(run: Run) -> Array:
+    labels = run.graph.labels
+    if labels is None:
+        raise EvaluationError(
+            f"The graph of {run.path} has no labels to score against.",
+            remedy="Repeat its embed command with --label COLUMN --resume; nothing is trained again.",
+        )
+    if labels.ndim == 2:
+        raise EvaluationError(
+            f"The graph of {run.path} has {labels.shape[1]} binary tasks; accuracy needs one class per node.",
+            remedy="Score its embeddings.npz with a metric for such tasks.",
+        )
+    return labels
+
+
+def _maximum(protocol: Protocol, scores: Sequence[SplitScore]) -> Summary | None:
+    values = [s.test_maximum for s in scores if s.test_maximum is not None]
+    return protocol.summarize(values) if values else None
+
+
+def _percent(summary: Summary | None) -> str:
+    return "" if summary is None else f"{100 * summary.mean:.2f} ± {100 * summary.half_width:.2f}"

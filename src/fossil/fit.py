@@ -1,0 +1,306 @@
+"""Fit a method to a graph, in memory or into a run folder that can be continued."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from fossil.errors import FossilWarning, GraphError, RunError
+from fossil.graph.findings import Treatment
+from fossil.graph.graph import Array, Graph
+from fossil.graph.read import LoadedGraph
+from fossil.methods.base import Encoding, Method
+from fossil.methods.registry import get_method, recipes
+from fossil.nn.contrast import effective_rank
+from fossil.run import Run, RunConfig, claim_folder, write_embeddings, write_inputs
+from fossil.storage import write_json
+from fossil.training.checkpoint import load_tensors, save_tensors
+from fossil.training.history import History
+from fossil.training.progress import Reporter, Silent
+from fossil.training.runtime import environment, resolve_device
+from fossil.training.trainer import Record, Trainer, TrainingSettings
+
+# How many epochs a GPU may run ahead of the history; a CPU has nothing to wait for.
+_FLUSH_EVERY = {"cpu": 1, "cuda": 20}
+_COLLAPSED = 1.5
+
+
+class TrainingInterruptedError(RunError):
+    """Ctrl-C: the state was saved."""
+
+    exit_status = 130
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """The result of a fit.
+
+    Attributes:
+        ids: N node ids.
+        vectors: N×D float32.
+        fusion: λ per node (N), where the method has it.
+        graph: what was embedded.
+        method: the trained method.
+        history: one record an epoch.
+        path: the run folder, if there is one.
+    """
+
+    ids: Array
+    vectors: Array
+    fusion: Array | None
+    graph: Graph
+    method: Method[Any]
+    history: list[dict[str, float]]
+    path: Path | None = None
+
+    def __getitem__(self, key: object) -> Array:
+        """Return the vector of one node, by its id."""
+        vector: Array = self.vectors[self.graph.rows([key])[0]]
+        return vector
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def resolve_settings(
+    method: str, preset: str | None, graph: str, settings: Mapping[str, Any], use_recipe: bool = True
+) -> tuple[str, Any]:
+    """Return the preset's name and the settings: preset, then the graph's recipe, then what was said explicitly.
+
+    A recipe was tuned for the default preset. Under another preset it does not touch the switches that preset sets.
+    """
+    kind = get_method(method)
+    chosen = preset or next(iter(kind.presets))
+    recipe = recipes(method).get(graph) if use_recipe else None
+    tuned = dict(recipe.settings) if recipe else {}
+    config = kind.configure(chosen, tuned, kind.presets.get(chosen, {}), settings)
+    return chosen, config
+
+
+def fit(
+    loaded: LoadedGraph,
+    *,
+    method: str = "fossil",
+    preset: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: TrainingSettings | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    source: str = "",
+    treatment: Treatment | None = None,
+    use_recipe: bool = True,
+    reporter: Reporter | None = None,
+) -> Embeddings:
+    """Train a method on a graph and embed its nodes.
+
+    Args:
+        loaded: the graph and its encoding plan.
+        method: name of the method.
+        preset: named set of switches of that method; its first one when None.
+        settings: overrides of single settings.
+        training: epochs, device, precision.
+        seed: everything random is derived from it.
+        out: run folder to write; nothing is written when None.
+        resume: go on with the run in `out` if there is one.
+        force: replace the run in `out` if there is one.
+        source: how the caller named the graph, for the record.
+        treatment: how the graph was treated, for the record.
+        use_recipe: apply the settings published for this graph, if any.
+        reporter: told about every epoch.
+
+    Raises:
+        GraphError: the method cannot treat the graph.
+        SettingError: a setting is unknown or impossible.
+        RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
+    """
+    graph, training, reporter = loaded.graph, training or TrainingSettings(), reporter or Silent()
+    chosen, config = resolve_settings(method, preset, graph.name, settings or {}, use_recipe)
+    run = RunConfig(
+        method, chosen, config, training, seed, graph.name, graph.fingerprint, source, treatment or Treatment()
+    )
+    device = resolve_device(training.device)
+    kind = get_method(method)
+    if kind.needs_labels and graph.labels is None:
+        raise GraphError(f"{kind.title} trains on labels, and {graph.name} has none.", remedy="Name a label column.")
+    model = kind.build(config, graph.num_features, seed).to(device)
+    prepared = model.prepare(graph, device)
+    model.check_trainable(prepared)
+    trainer = Trainer(model, prepared, seed, device, training.precision)
+
+    history = History(None if out is None else out / "history.jsonl")
+    if out is not None:
+        if claim_folder(out, resume=resume, force=force):
+            _continue(Run.open(out), run, trainer, history)
+        write_inputs(out, run, environment(device), graph, loaded.plan)
+
+    _train(trainer, training, history, reporter, run, out)
+    encoded = model.eval().encode(prepared)
+    result = Embeddings(graph.ids, *_on_host(encoded), graph, model, history.records, out)
+    summary = _summarize(result, encoded, training.epochs)
+    if out is not None:
+        write_embeddings(out, result.ids, result.vectors, result.fusion)
+        about = {"num_features": graph.num_features, "method": method}
+        save_tensors(out / "weights.safetensors", model.state_dict(), about)
+        write_json(out / "summary.json", summary)
+    return result
+
+
+def _continue(existing: Run, wanted: RunConfig, trainer: Trainer, history: History) -> None:
+    """Load the checkpoint of `existing`, if it has one and it belongs to what is wanted."""
+    before = existing.config
+    if before.fingerprint != wanted.fingerprint:
+        raise RunError(
+            f"{existing.path} was trained on another graph ({before.graph}, fingerprint {before.fingerprint}; "
+            f"this one is {wanted.graph}, {wanted.fingerprint}).",
+            remedy="Give the same input, or choose another --out.",
+        )
+    if before.identity != wanted.identity:
+        changed = [
+            f"{key} was {old!r}, is {new!r}"
+            for (key, old), (_, new) in zip(_flat(before), _flat(wanted), strict=False)
+            if old != new
+        ]
+        raise RunError(
+            f"{existing.path} was started with other settings: {'; '.join(changed)}.",
+            remedy="Resume with the same settings, or choose another --out.",
+        )
+    path = existing.path / "checkpoint.safetensors"
+    if not path.exists():
+        return
+    checkpoint = load_tensors(path)
+    if checkpoint.about.get("identity") != wanted.identity:
+        raise RunError(
+            f"{path} belongs to another graph or other settings.", remedy="Put the right file back, or use --force."
+        )
+    trainer.load_state(checkpoint.tensors, checkpoint.about["epoch"])
+    history.restore(trainer.epoch)
+
+
+def _flat(config: RunConfig) -> list[tuple[str, Any]]:
+    return [
+        ("method", config.method),
+        ("seed", config.seed),
+        ("precision", config.training.precision),
+        *config.settings.model_dump().items(),
+    ]
+
+
+def _train(
+    trainer: Trainer,
+    training: TrainingSettings,
+    history: History,
+    reporter: Reporter,
+    run: RunConfig,
+    out: Path | None,
+) -> None:
+    """Run the loop, keeping history and checkpoints, until it is done or somebody presses Ctrl-C."""
+    flush_every = _FLUSH_EVERY[trainer.random.device.type]
+    saved_at, reported = time.monotonic(), len(history.records)
+
+    def flush() -> None:
+        nonlocal reported
+        history.flush()
+        for record in history.records[reported:]:
+            reporter.update(int(record["epoch"]), record)
+        reported = len(history.records)
+
+    def save() -> None:
+        nonlocal saved_at
+        if out is not None:
+            about = {"epoch": trainer.epoch, "identity": run.identity}
+            save_tensors(out / "checkpoint.safetensors", trainer.state(), about)
+        saved_at = time.monotonic()
+
+    with _noticing_interrupts() as interrupted:
+
+        def after_epoch(epoch: int, record: Record) -> bool:
+            history.add(epoch, record)
+            due = out is not None and time.monotonic() - saved_at >= training.checkpoint_seconds
+            if epoch % flush_every == 0 or due or interrupted.is_set():
+                flush()
+            if due:
+                save()
+            return interrupted.is_set()
+
+        reporter.start(trainer.epoch, training.epochs)
+        try:
+            trainer.run(training.epochs, after_epoch)
+            flush()
+            save()
+        finally:
+            reporter.finish()
+    if trainer.epoch < training.epochs:
+        raise TrainingInterruptedError(
+            f"Stopped after epoch {trainer.epoch} of {training.epochs}.",
+            remedy="Everything is saved: go on with the same command and --resume." if out else "Nothing was saved.",
+        )
+
+
+@contextmanager
+def _noticing_interrupts() -> Iterator[threading.Event]:
+    """Turn Ctrl-C into an event, so that it is heard between two steps and never in the middle of one."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event  # signals reach the main thread alone
+        return
+
+    def notice(_: int, __: FrameType | None) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt  # the second time, the user means now
+        event.set()
+
+    before = signal.signal(signal.SIGINT, notice)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _on_host(encoded: Encoding) -> tuple[Array, Array | None]:
+    vectors: Array = encoded.vectors.float().cpu().numpy()
+    return vectors, None if encoded.fusion is None else encoded.fusion.float().cpu().numpy()
+
+
+def _summarize(result: Embeddings, encoded: Encoding, epochs: int) -> dict[str, Any]:
+    """Return what was learnt in numbers, and warn about a collapse."""
+    rank = float(effective_rank(encoded.vectors))
+    if rank < _COLLAPSED:
+        warnings.warn(
+            f"The embeddings of {result.graph.name} collapsed: their effective rank is {rank:.2f}. "
+            "Try a lower learning rate or the released preset.",
+            FossilWarning,
+            stacklevel=3,
+        )
+    last = result.history[-1] if result.history else {}
+    summary: dict[str, Any] = {
+        "epochs": epochs,
+        "seconds": last.get("seconds", 0.0),
+        "nodes": len(result.ids),
+        "width": int(result.vectors.shape[1]),
+        "effective_rank": round(rank, 3),
+        "last": last,
+    }
+    if torch.cuda.is_available() and encoded.vectors.is_cuda:
+        summary["peak_memory_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 3)
+    if result.fusion is not None:
+        quartiles = np.percentile(result.fusion, [25, 50, 75])
+        summary["lambda"] = {
+            "mean": float(result.fusion.mean()),
+            "median": float(quartiles[1]),
+            "quartiles": [float(quartiles[0]), float(quartiles[2])],
+            "std": float(result.fusion.std()),
+        }
+    return summary

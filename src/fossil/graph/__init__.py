@@ -1,0 +1,1 @@
+"""What comes in: graphs, their readers, the catalogue, their structure and their subgraphs."""

@@ -1,0 +1,158 @@
+"""From edge lists and columns, as a reader found them, to a `Graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.errors import GraphError
+from fossil.graph.findings import Finding, Treatment
+from fossil.graph.graph import Array, Features, Graph
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraph:
+    """What a reader delivers: node positions of every edge, before anything was decided about oddities.
+
+    `source` and `target` hold E positions each; duplicates and self loops are still there.
+    """
+
+    name: str
+    source: Array
+    target: Array
+    features: Features
+    ids: Array
+    labels: Array | None = None
+    label_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+
+
+def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
+    """Report every oddity of `raw`, treat it as `treatment` says, and return the graph.
+
+    Raises:
+        GraphError: an oddity that `treatment` refuses, an edge to a position outside the graph, or no node at all.
+    """
+    treatment = treatment or Treatment()
+    nodes = len(raw.ids)
+    if nodes == 0:
+        raise GraphError(f"{raw.name} has no nodes.", remedy="Check that the node table is not empty.")
+    source, target = raw.source.astype(np.int64), raw.target.astype(np.int64)
+    _check_positions(np.concatenate([source, target]), nodes)
+    findings = list(raw.findings)
+
+    def note(kind: str, where: Array, done: str, refused: bool) -> None:
+        if len(where) == 0:
+            return
+        examples = tuple(str(raw.ids[i]) for i in where[:3])
+        if refused:
+            raise GraphError(
+                f"{raw.name} has {len(where):,} {kind} (for example {', '.join(examples)}), which are refused.",
+                remedy="Mend the input or choose another treatment.",
+            )
+        findings.append(Finding(kind, len(where), done, examples))
+
+    loops = source == target
+    note("self loops", source[loops], _past(treatment.self_loops), treatment.self_loops == "refuse")
+    if treatment.self_loops == "remove":
+        source, target = source[~loops], target[~loops]
+
+    keys, first = np.unique(source * nodes + target, return_index=True)
+    repeated = np.ones(len(source), bool)
+    repeated[first] = False
+    note("duplicate edges", source[repeated], "merged", treatment.duplicates == "refuse")
+    source, target = np.divmod(keys, nodes)
+
+    # Both sides are distinct: saying so spares two hash tables, which cost far more than the sort that remains.
+    one_way = ~np.isin(target * nodes + source, keys, assume_unique=True)
+    direction_done = "reverse added" if treatment.direction == "symmetrize" else "kept"
+    note("edges without their reverse", source[one_way], direction_done, False)
+    if treatment.direction == "symmetrize":
+        source, target = (
+            np.concatenate([source, target[one_way]]),
+            np.concatenate([target, source[one_way]]),
+        )
+
+    adjacency = sp.csr_array((np.ones(len(source), np.float32), (source, target)), shape=(nodes, nodes))
+    adjacency.sort_indices()
+    features: Features = sp.csr_array(raw.features) if sp.issparse(raw.features) else np.asarray(raw.features)
+    features = features.astype(np.float32)
+    if sp.issparse(features):
+        features.eliminate_zeros()
+        features.sort_indices()
+
+    touched = np.zeros(nodes, bool)
+    touched[source] = touched[target] = True
+    isolated = np.flatnonzero(~touched)
+    note("isolated nodes", isolated, _past(treatment.isolated), treatment.isolated == "refuse")
+    zero = np.flatnonzero(_row_sums(abs(features)) == 0)
+    note("zero feature rows", zero, _past(treatment.zero_features), treatment.zero_features == "refuse")
+
+    keep = np.ones(nodes, bool)
+    if treatment.isolated == "drop":
+        keep[isolated] = False
+    if treatment.zero_features == "drop":
+        keep[zero] = False
+    labels = raw.labels
+    ids = np.asarray(raw.ids)
+    if not keep.all():
+        if not keep.any():
+            raise GraphError(
+                f"Every node of {raw.name} would be dropped.", remedy="Keep isolated or zero-feature nodes."
+            )
+        adjacency = sp.csr_array(adjacency[keep][:, keep])
+        features = features[keep]
+        ids = ids[keep]
+        labels = None if labels is None else labels[keep]
+    return Graph(
+        name=raw.name,
+        adjacency=adjacency,
+        features=features,
+        ids=ids,
+        labels=labels,
+        label_names=raw.label_names,
+        feature_names=raw.feature_names,
+        findings=tuple(findings),
+    )
+
+
+def _check_positions(ends: Array, nodes: int) -> None:
+    if len(ends) == 0:
+        return
+    lowest, highest = int(ends.min()), int(ends.max())
+    if lowest < 0 or highest >= nodes:
+        outside = lowest if lowest < 0 else highest
+        raise GraphError(f"An edge names node {outside}, but there are {nodes} nodes.", remedy="Number nodes from 0.")
+
+
+def encode_labels(values: Sequence[object]) -> tuple[Array, tuple[str, ...]]:
+    """Number the distinct labels in sorted order; empty strings and None become -1.
+
+    >>> encode_labels(["b", "a", "", "b"])
+    (array([ 1,  0, -1,  1]), ('a', 'b'))
+    """
+    texts = ["" if value is None else str(value).strip() for value in values]
+    names = sorted({text for text in texts if text}, key=_natural)
+    number = {name: i for i, name in enumerate(names)}
+    return np.asarray([number.get(text, -1) for text in texts], dtype=np.int64), tuple(names)
+
+
+def _row_sums(matrix: Any) -> Array:
+    return np.asarray(matrix.sum(axis=1)).ravel()
+
+
+def _natural(text: str) -> tuple[int, float, str]:
+    """Sort key under which labels that are numbers come in numerical order."""
+    try:
+        return (0, float(text), text)
+    except ValueError:
+        return (1, 0.0, text)
+
+
+def _past(choice: str) -> str:
+    return {"remove": "removed", "keep": "kept", "drop": "dropped", "refuse": "refused"}[choice]

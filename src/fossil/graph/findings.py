@@ -1,0 +1,43 @@
+"""What is odd about a graph, and what is done about it: findings are reported, never silently mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fossil.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One observation about the input.
+
+    Attributes:
+        kind: `duplicate edges`, `self loops`, `isolated nodes`, `zero feature rows`, `direction`, ...
+        count: how many edges, nodes or columns are concerned.
+        done: what was done about it, for example `removed` or `kept`.
+        examples: up to three ids, to go and look.
+    """
+
+    kind: str
+    count: int
+    done: str
+    examples: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown = f" (for example {', '.join(self.examples)})" if self.examples else ""
+        return f"{self.count:,} {self.kind}: {self.done}{shown}"
+
+
+class Treatment(Settings):
+    """What is done about each kind of finding."""
+
+    duplicates: Literal["merge", "refuse"] = setting("merge", "edges given more than once")
+    self_loops: Literal["remove", "keep", "refuse"] = setting(
+        "remove", "edges from a node to itself", origin="Section 4.2: the adjacency matrix has no self-loops"
+    )
+    direction: Literal["keep", "symmetrize"] = setting(
+        "keep", "edges without their reverse", origin="the released code trains on the files as they are"
+    )
+    isolated: Literal["keep", "drop", "refuse"] = setting("keep", "nodes without any edge")
+    zero_features: Literal["keep", "drop", "refuse"] = setting("keep", "nodes whose features are all zero")

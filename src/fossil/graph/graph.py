@@ -1,0 +1,188 @@
+"""The graph as the rest of the package sees it: plain arrays on the host, never changed.
+
+A method moves what it needs to its device in `Method.prepare`; nothing here knows about devices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.errors import GraphError
+from fossil.graph.findings import Finding
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Features: TypeAlias = Any  # an Array or a sp.csr_array; SciPy ships no types to say so
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """N nodes with features, edges, and the caller's own node ids.
+
+    Attributes:
+        name: what to call it in tables.
+        adjacency: N×N CSR of float32 ones, sorted, without duplicates; row i lists the nodes that i points to (A).
+        features: N×F float32, dense or CSR (X).
+        ids: N distinct ids, strings or integers, as the caller wrote them.
+        labels: N class numbers, -1 where unknown; N×T zeros and ones for T binary tasks; None without labels.
+        label_names: the caller's name of each class.
+        feature_names: the name of each feature column; empty when they have none.
+        findings: what was noticed while reading, and what was done about it.
+
+    Raises:
+        GraphError: the parts do not fit together, or a feature is NaN or infinite.
+    """
+
+    name: str
+    adjacency: sp.csr_array
+    features: Features
+    ids: Array
+    labels: Array | None = None
+    label_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def __post_init__(self) -> None:
+        nodes = self.adjacency.shape[0]
+        if self.adjacency.shape != (nodes, nodes):
+            raise GraphError(f"The adjacency matrix has shape {self.adjacency.shape}.", remedy="It must be square.")
+        if self.features.ndim != 2 or self.features.shape[0] != nodes:
+            raise GraphError(
+                f"Features have shape {self.features.shape} for {nodes} nodes.",
+                remedy="Give one row of features to each node.",
+            )
+        if len(self.ids) != nodes:
+            raise GraphError(f"There are {len(self.ids)} ids for {nodes} nodes.", remedy="Give each node one id.")
+        if len(np.unique(self.ids)) != nodes:
+            values, counts = np.unique(self.ids, return_counts=True)
+            raise GraphError(
+                f"Node id {str(values[counts > 1][0])!r} occurs {int(counts.max())} times.",
+                remedy="Ids must be distinct.",
+            )
+        if self.labels is not None and len(self.labels) != nodes:
+            raise GraphError(f"There are {len(self.labels)} labels for {nodes} nodes.", remedy="Give each node one.")
+        stored = self.features.data if sp.issparse(self.features) else self.features
+        if not np.isfinite(stored).all():
+            row, column = self._first_bad_feature()
+            label = self.feature_names[column] if self.feature_names else f"number {column}"
+            raise GraphError(
+                f"Feature {label} of node {str(self.ids[row])!r} is NaN or infinite.",
+                remedy="Fill or drop missing values before reading the graph.",
+            )
+        frozen = {"adjacency": _frozen_csr(self.adjacency), "ids": _frozen(self.ids)}
+        frozen["features"] = (_frozen_csr if self.has_sparse_features else _frozen)(self.features)
+        if self.labels is not None:
+            frozen["labels"] = _frozen(self.labels)
+        for name, value in frozen.items():
+            object.__setattr__(self, name, value)
+
+    def _first_bad_feature(self) -> tuple[int, int]:
+        dense = self.features.toarray() if sp.issparse(self.features) else self.features
+        row, column = np.argwhere(~np.isfinite(dense))[0]
+        return int(row), int(column)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Stored directed edges; an undirected edge counts twice."""
+        return int(self.adjacency.nnz)
+
+    @property
+    def num_features(self) -> int:
+        """F."""
+        return int(self.features.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, or of binary tasks; 0 without labels."""
+        if self.labels is None:
+            return 0
+        if self.labels.ndim == 2:
+            return int(self.labels.shape[1])
+        return max(len(self.label_names), int(self.labels.max(initial=-1)) + 1)
+
+    @property
+    def has_sparse_features(self) -> bool:
+        """Whether the features are stored as CSR."""
+        return bool(sp.issparse(self.features))
+
+    @cached_property
+    def is_directed(self) -> bool:
+        """Whether some edge lacks its reverse."""
+        difference = self.adjacency - self.adjacency.T
+        return bool(abs(difference).sum() > 0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of structure, features and ids: equal graphs, equal fingerprints, whatever their names."""
+        digest = hashlib.sha256()
+        parts: list[Array] = [self.adjacency.indptr.astype(np.int64), self.adjacency.indices.astype(np.int64)]
+        if sp.issparse(self.features):
+            parts += [
+                self.features.indptr.astype(np.int64),
+                self.features.indices.astype(np.int64),
+                self.features.data,
+            ]
+        else:
+            parts.append(np.ascontiguousarray(self.features))
+        for part in parts:
+            digest.update(str((part.dtype.str, part.shape)).encode())
+            digest.update(part.tobytes())
+        digest.update("\n".join(map(str, self.ids.tolist())).encode())
+        return digest.hexdigest()[:16]
+
+    def rows(self, ids: Iterable[object]) -> Array:
+        """Return the row of each id, in the order asked for.
+
+        Raises:
+            GraphError: an id is not in the graph.
+        """
+        position = self._position
+        found = []
+        for key in ids:
+            row = position.get(str(key))
+            if row is None:
+                raise GraphError(f"Node {str(key)!r} is not in graph {self.name!r}.", remedy="Check the spelling.")
+            found.append(row)
+        return np.asarray(found, dtype=np.int64)
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {str(key): row for row, key in enumerate(self.ids.tolist())}
+
+    def __contains__(self, key: object) -> bool:
+        return str(key) in self._position
+
+    def with_labels(self, labels: Array | None, label_names: Sequence[str] = ()) -> Graph:
+        """Return the same graph with other labels."""
+        return replace(self, labels=labels, label_names=tuple(label_names))
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, "
+            f"features={self.num_features}{' sparse' if self.has_sparse_features else ''}, classes={self.num_classes})"
+        )
+
+
+def _frozen(array: Array) -> Array:
+    """Return a read-only view; the caller's own array stays as it is."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _frozen_csr(matrix: sp.csr_array) -> sp.csr_array:
+    """Return a CSR matrix made of read-only views of the parts of `matrix`."""
+    view = sp.csr_array(matrix)  # shares the parts, copies nothing
+    view.data, view.indices, view.indptr = _frozen(view.data), _frozen(view.indices), _frozen(view.indptr)
+    return view

@@ -1,0 +1,142 @@
+"""Two published file formats: geom-gcn's text files (Actor, Chameleon, Squirrel, WebKB) and gnn-benchmark's NPZ.
+
+Both readers deliver what the dataset classes of PyTorch Geometric deliver. Text files keep their directions,
+duplicates and self loops; the NPZ is made undirected and its features are zeros and ones.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.errors import DataError
+from fossil.graph.assemble import RawGraph
+from fossil.graph.findings import Finding
+from fossil.graph.graph import Array, Features
+
+SPARSE_BELOW = 0.25
+"""Features are kept as CSR when fewer than this share of their entries differ from zero."""
+
+
+def read_geom_gcn(folder: Path, name: str, layout: Literal["indices", "values"]) -> RawGraph:
+    """Read `out1_node_feature_label.txt` and `out1_graph_edges.txt`.
+
+    Args:
+        folder: where the two files are.
+        name: what to call the graph.
+        layout: a line lists the `indices` of the features that are one (Actor), or every value (the others).
+
+    Raises:
+        DataError: a file is missing or not of this format.
+    """
+    table = folder / "out1_node_feature_label.txt"
+    try:
+        ids, fields, labels = _read_node_table(table)
+        features = _from_indices(fields) if layout == "indices" else _from_values(fields)
+        edges = np.loadtxt(folder / "out1_graph_edges.txt", np.int64, delimiter="\t", skiprows=1, ndmin=2)
+        source, target = edges.T
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from error
+    if not np.array_equal(np.sort(ids), np.arange(len(ids))):
+        raise DataError(f"{table} does not number its nodes 0 to {len(ids) - 1}.", remedy="Fetch the published file.")
+    rows = np.argsort(ids)
+    return RawGraph(
+        name=name,
+        source=source,
+        target=target,
+        features=compact(features[rows]),
+        ids=np.arange(len(ids)),
+        labels=labels[rows],
+    )
+
+
+def read_benchmark_npz(path: Path, name: str) -> RawGraph:
+    """Read an NPZ of gnn-benchmark (Coauthor, Amazon): positive features become one, every edge gets its reverse.
+
+    Raises:
+        DataError: the file is missing or not of this format.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            adjacency, features = _csr(arrays, "adj").tocoo(), _csr(arrays, "attr")
+            labels = arrays["labels"].astype(np.int64)
+            label_names = _class_names(arrays)
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise _damaged(path, error) from error
+    features = features.astype(np.float32)
+    features.data[features.data > 0] = 1
+    source, target = adjacency.row.astype(np.int64), adjacency.col.astype(np.int64)
+    loops = source == target
+    keys = np.unique(source[~loops] * len(labels) + target[~loops])
+    source, target = np.divmod(keys, len(labels))
+    one_way = ~np.isin(target * len(labels) + source, keys)
+    noticed = (
+        Finding("self loops in the file", int(loops.sum()), "removed"),
+        Finding("edges without their reverse in the file", int(one_way.sum()), "reverse added"),
+    )
+    return RawGraph(
+        name=name,
+        source=np.concatenate([source, target[one_way]]),
+        target=np.concatenate([target, source[one_way]]),
+        features=compact(features),
+        ids=np.arange(len(labels)),
+        labels=labels,
+        label_names=label_names,
+        findings=tuple(finding for finding in noticed if finding.count),
+    )
+
+
+def compact(features: Features) -> Features:
+    """Return the features as float32, in CSR when few entries differ from zero and dense otherwise.
+
+    >>> type(compact(np.eye(8))).__name__, type(compact(np.ones((2, 2)))).__name__
+    ('csr_array', 'ndarray')
+    """
+    sparse = sp.csr_array(features, dtype=np.float32)
+    few = sparse.count_nonzero() < SPARSE_BELOW * sparse.shape[0] * sparse.shape[1]
+    return sparse if few else sparse.toarray()
+
+
+def _read_node_table(path: Path) -> tuple[Array, list[str], Array]:
+    """Return ids, undivided feature fields and labels, one per line under the heading."""
+    records = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    ids, fields, labels = zip(*records, strict=True)
+    return np.asarray(ids, np.int64), list(fields), np.asarray(labels, np.int64)
+
+
+def _from_indices(fields: list[str]) -> sp.csr_array:
+    columns = [np.unique(np.asarray(field.split(","), np.int64)) for field in fields]
+    indices = np.concatenate(columns)
+    indptr = np.cumsum([0, *map(len, columns)])
+    ones = np.ones(len(indices), np.float32)
+    features = sp.csr_array((ones, indices, indptr), shape=(len(fields), int(indices.max()) + 1))
+    features.check_format(full_check=True)
+    return features
+
+
+def _from_values(fields: list[str]) -> Array:
+    # The values are zeros and ones; as small integers they parse ten times faster than as floats.
+    return np.loadtxt(fields, np.int8, delimiter=",", ndmin=2)
+
+
+def _csr(arrays: np.lib.npyio.NpzFile, prefix: str) -> sp.csr_array:
+    data, indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape"))
+    matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _class_names(arrays: np.lib.npyio.NpzFile) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, arrays["class_names"])) if "class_names" in arrays else ()
+    except ValueError:  # stored as Python objects, which are not loaded
+        return ()
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} cannot be read: {error}.", remedy="Replace it by the published file.")

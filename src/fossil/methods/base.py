@@ -1,0 +1,118 @@
+"""The contract every method implements.
+
+A method is a `torch.nn.Module` built from its own settings. It prepares a graph once, yields objectives step by step
+while the trainer optimises them, and encodes graphs. It never sees labels unless it says so, and never touches files.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from fossil.errors import SettingError, nearest
+from fossil.graph.graph import Graph
+from fossil.seeding import derive
+from fossil.settings import Settings
+
+Prepared = TypeVar("Prepared")
+
+
+class Objective(NamedTuple):
+    """Something to minimise now.
+
+    Attributes:
+        loss: scalar to differentiate.
+        groups: names of the parameter groups that take a step on it.
+        record: what to write into the history: loss parts and diagnostics, as numbers or scalar tensors. Tensors stay
+            on their device until the history is flushed, so recording never waits for the device.
+    """
+
+    loss: Tensor
+    groups: tuple[str, ...]
+    record: dict[str, Tensor | float]
+
+
+class Encoding(NamedTuple):
+    """Embeddings (N×D) and, where the method has such a thing, the weight of structure per node λ (N)."""
+
+    vectors: Tensor
+    fusion: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that share an optimiser."""
+
+    parameters: list[nn.Parameter]
+    learning_rate: float
+    weight_decay: float
+
+
+class Method(nn.Module, ABC, Generic[Prepared]):
+    """A way to learn node embeddings.
+
+    Class attributes:
+        name: name on the command line.
+        title: name in tables.
+        paper: where it comes from.
+        needs_labels: whether training reads labels.
+        Config: its settings.
+        presets: named sets of overrides of the defaults, first the default preset.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    needs_labels: ClassVar[bool] = False
+    Config: ClassVar[type[Settings]]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+
+    def __init__(self, config: Settings, num_features: int) -> None:
+        super().__init__()
+        self.num_features = num_features
+
+    @classmethod
+    def build(cls, config: Settings, num_features: int, seed: int) -> Self:
+        """Make the method with initial weights that depend on `seed` alone, leaving PyTorch's own generator alone."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(seed, "weights"))
+            return cls(config, num_features)
+
+    @classmethod
+    def configure(cls, preset: str | None, *overrides: Mapping[str, Any]) -> Settings:
+        """Return the settings of a preset with overrides applied in order."""
+        chosen = preset or next(iter(cls.presets))
+        if chosen not in cls.presets:
+            raise SettingError(f"{cls.title} has no preset {chosen!r}.", remedy=nearest(chosen, cls.presets))
+        values = dict(cls.presets[chosen])
+        for override in overrides:
+            values.update(override)
+        return cls.Config.build(values)
+
+    @abstractmethod
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return the parameters to optimise, by group name."""
+
+    @abstractmethod
+    def prepare(self, graph: Graph, device: torch.device) -> Prepared:
+        """Move a graph to `device` in the form this method needs.
+
+        Raises:
+            GraphError: the method cannot treat this graph, with the reason.
+        """
+
+    def check_trainable(self, prepared: Prepared) -> None:
+        """Raise GraphError, with the reason and a remedy, if training on this graph cannot work."""
+
+    @abstractmethod
+    def objectives(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
+        """Yield what to minimise in one epoch, in turn; each has been stepped on before the next is computed."""
+
+    @abstractmethod
+    def encode(self, prepared: Prepared) -> Encoding:
+        """Return the embeddings, deterministically and without gradient."""

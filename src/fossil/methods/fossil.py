@@ -1,0 +1,319 @@
+"""FOSSIL: fused Gromov-Wasserstein subgraph contrastive learning, versions 1 and 2.
+
+Sangare, Dunou, Giraldo and Malliaros, TMLR 2025. The file follows Section 4 of the paper: encoder, generator, fusion,
+subgraphs, loss. The parts live in `fossil.nn`, `fossil.graph.subgraphs` and `fossil.transport`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fossil.errors import GraphError
+from fossil.graph.graph import Graph
+from fossil.graph.structure import centrality, symmetric_normalized
+from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
+from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.fossil_settings import PRESETS, FossilSettings
+from fossil.nn.contrast import effective_rank, node_contrast, subgraph_contrast
+from fossil.nn.costs import exponential_cost, thresholded
+from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
+from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
+from fossil.nn.generators import (
+    FeatureAttention,
+    GATOnEmbeddings,
+    GATOnFeatures,
+    GCNOnEmbeddings,
+    Generator,
+    RandomEdgeDropping,
+)
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.nn.tensors import GraphTensors
+from fossil.seeding import torch_generator
+from fossil.transport import FusedProblem, solve
+
+Record = dict[str, Tensor | float]
+
+
+@dataclass(frozen=True, eq=False)
+class FossilGraph:
+    """A graph as FOSSIL trains on it."""
+
+    tensors: GraphTensors
+    sampler: SubgraphSampler
+
+
+class View(NamedTuple):
+    """Fused embeddings (H, N×D), the branches they come from, and λ (N×1) where there is one."""
+
+    embeddings: Tensor
+    branches: Branches
+    fusion: Tensor | None
+
+
+class Fossil(Method[FossilGraph]):
+    """FOSSIL with the exact node loss over all nodes (v1)."""
+
+    name: ClassVar[str] = "fossil"
+    title: ClassVar[str] = "FOSSIL"
+    paper: ClassVar[str] = "Sangare et al., TMLR 2025, arXiv 2502.20885"
+    Config = FossilSettings
+    presets = PRESETS
+
+    def __init__(self, config: FossilSettings, num_features: int) -> None:
+        super().__init__(config, num_features)
+        self.config = config
+        # One module, as in the released code: encoder and generator share the slope of a PReLU.
+        activation = activation_module(config.activation)
+        self.encoder = _make_encoder(config, num_features, activation)
+        self.generator = _make_generator(config, num_features, activation, self.encoder)
+        self.fusion = (
+            FusionGate(
+                config.width,
+                config.fusion_hidden,
+                with_centrality=config.centrality != "none",
+                drop=config.fusion_dropout,
+                nonlinear=config.fusion_nonlinear,
+                drop_logit=config.fusion_drop_logit,
+            )
+            if isinstance(self.encoder, DecoupledEncoder)
+            else None
+        )
+
+    @property
+    def feature_weight(self) -> float:
+        """α of Eq. 1; Wasserstein looks at the features alone, Gromov-Wasserstein at the structure alone."""
+        return {"wasserstein": 1.0, "gromov_wasserstein": 0.0}.get(self.config.similarity, self.config.alpha)
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return encoder and generator as one group, the fusion layer as another."""
+        config = self.config
+        # A shared activation appears under both modules; the dictionary keeps one copy of it.
+        shared = {id(p): p for module in (self.encoder, self.generator) for p in module.parameters()}
+        groups = {"encoder": ParameterGroup(list(shared.values()), config.learning_rate, config.weight_decay)}
+        if self.fusion is not None:
+            gate = list(self.fusion.parameters())
+            groups["fusion"] = ParameterGroup(gate, config.fusion_learning_rate, config.weight_decay)
+        return groups
+
+    def prepare(self, graph: Graph, device: torch.device) -> FossilGraph:
+        """Move the graph to `device` and check that subgraphs of the wanted size exist."""
+        adjacency = SparseMatrix.from_scipy(graph.adjacency, device)
+        of_node = centrality(graph.adjacency, self.config.centrality)
+        tensors = GraphTensors(
+            features=FeatureMatrix.from_host(graph.features, device),
+            adjacency=adjacency,
+            propagation=self._propagation(graph, adjacency, device),
+            centrality=None if of_node is None else torch.from_numpy(of_node).to(device)[:, None],
+        )
+        sampler = SubgraphSampler(adjacency.crow, adjacency.col, self.config.subgraph_size, self.config.reach)
+        return FossilGraph(tensors, sampler)
+
+    def check_trainable(self, prepared: FossilGraph) -> None:
+        """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
+        sampler = prepared.sampler
+        random = torch_generator(0, "trial", device=sampler.crow.device)
+        trial = sampler.sample(sampler.draw_anchors(2000, random), random)
+        if trial.count < 2:
+            raise GraphError(
+                f"subgraph_size={self.config.subgraph_size} cannot be filled: of {trial.isolated + trial.too_small} "
+                f"nodes tried, {trial.isolated} have no neighbour and {trial.too_small} have too few nodes in reach.",
+                remedy="Lower subgraph_size, or symmetrize the edges if the graph is directed.",
+            )
+
+    def objectives(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield the contrastive loss, then the fusion layer's own loss on a fresh forward pass (or both as one)."""
+        config, graph, sampler = self.config, prepared.tensors, prepared.sampler
+        original = self.view(graph, self.encoder(graph.features, graph.propagation, random), random)
+        generated = self.view(graph, self.generator(original.branches, graph, random), random)
+        subgraphs = sampler.sample(sampler.draw_anchors(config.num_anchors, random), random)
+        contrast, record = self.contrast(original, generated, subgraphs, sampler, random)
+        record |= _describe(original, subgraphs)
+
+        if original.fusion is None:
+            yield Objective(contrast, ("encoder",), record)
+        elif config.fusion_training == "joint":
+            penalty, parts = self.penalty(original)
+            yield Objective(contrast + penalty, ("encoder", "fusion"), record | parts)
+        else:
+            yield Objective(contrast, ("encoder",), record)
+            with torch.no_grad():
+                branches: Branches = self.encoder(graph.features, graph.propagation, random)
+            penalty, parts = self.penalty(self.view(graph, branches, random))
+            yield Objective(penalty, ("fusion",), parts)
+
+    def view(self, graph: GraphTensors, branches: Branches, random: torch.Generator | None) -> View:
+        """Fuse the branches of the encoder or of the generator (Section 4.4)."""
+        if self.fusion is None:
+            return View(fuse(branches, None), branches, None)
+        joint = self.config.fusion_training == "joint"
+        # Trained apart, the gate learns from its own loss alone: what it reads and says are constants to the encoder.
+        fusion = self.fusion(branches if joint else branches.detached(), graph.centrality, random)
+        return View(fuse(branches, fusion if joint else fusion.detach()), branches, fusion)
+
+    def contrast(
+        self,
+        original: View,
+        generated: View,
+        subgraphs: Subgraphs,
+        sampler: SubgraphSampler,
+        random: torch.Generator,
+    ) -> tuple[Tensor, Record]:
+        """Return L_contrast = L_ot + L_node (Section 4.6) and what to record of it."""
+        config = self.config
+        record: Record = {}
+        total = original.embeddings.new_zeros(())
+        if subgraphs.count >= 2:  # a negative needs a second subgraph
+            alike, solver = self.compare(original, generated, subgraphs, sampler, random)
+            record["ot"] = subgraph_contrast(alike, positives=subgraphs.count)
+            record |= solver
+            total = total + record["ot"]
+        if config.node_contrast != "none":
+            first, second = original.embeddings, generated.embeddings
+            if config.node_contrast == "subgraph_nodes":
+                union = torch.unique(subgraphs.nodes)
+                first, second = first[union], second[union]
+            record["node"] = node_contrast(first, second, config.temperature)
+            total = total + record["node"]
+        return total, {"contrast": total} | record
+
+    def compare(
+        self,
+        original: View,
+        generated: View,
+        subgraphs: Subgraphs,
+        sampler: SubgraphSampler,
+        random: torch.Generator,
+    ) -> tuple[Tensor, Record]:
+        """Return the similarity of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all.
+
+        Pair i is (G_i, Ĝ_i); its negatives are (G_i, G_a) and (G_i, Ĝ_b) with a and b other subgraphs.
+        """
+        config = self.config
+        X, Y = original.embeddings[subgraphs.nodes], generated.embeddings[subgraphs.nodes]  # S×K×D
+        a = _others(subgraphs.count, random)
+        b = a if config.negatives == "shared" else _others(subgraphs.count, random)
+
+        if config.similarity == "pooled_cosine":
+            means = X.mean(1), Y.mean(1)
+            pairs = (means[0], means[1]), (means[0], means[0][a]), (means[0], means[1][a])
+            cosines = torch.cat([nn.functional.cosine_similarity(u, v, dim=1) for u, v in pairs])
+            return torch.exp(cosines / config.temperature), {}
+
+        def cost(first: Tensor, second: Tensor) -> Tensor:
+            raw = exponential_cost(first, second, config.temperature, config.cost_similarity)
+            return thresholded(raw, config.cost_threshold)
+
+        within = torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature)
+        if config.structure_cost == "product":
+            of_X = cost(X, X)
+            source, as_target, of_Y = of_X * within, of_X, cost(Y, Y)
+        else:
+            # Â is made of cosines whatever the feature costs are made of.
+            source = as_target = within
+            of_Y = exponential_cost(Y, Y, config.temperature, "cosine")
+        problem = FusedProblem.uniform(
+            feature_cost=torch.cat([cost(X, Y), cost(X, X[a]), cost(X, Y[b])]),
+            source_structure=torch.cat([source] * 3),
+            target_structure=torch.cat([of_Y, as_target[a], of_Y[b]]),
+            alpha=self.feature_weight,
+        )
+        solution = solve(
+            problem,
+            step=config.bapg_step,
+            iterations=config.solver_iterations,
+            constant_terms=config.solver_constant_terms,
+            marginals=config.solver_marginals,
+            gradient=config.solver_gradient,
+            symmetric=True,
+            check=False,
+        )
+        temperature = config.contrast_temperature or config.temperature
+        solver: Record = {
+            "distance_positive": solution.value[: subgraphs.count].detach().mean(),
+            "distance_negative": solution.value[subgraphs.count :].detach().mean(),
+            "solver_iterations": float(config.solver_iterations),
+            "marginal_error": solution.row_error.mean(),
+        }
+        return torch.exp(-solution.value / temperature), solver
+
+    def penalty(self, view: View) -> tuple[Tensor, Record]:
+        """Return the embedding fusion loss L_θ (Section 4.6.3)."""
+        assert view.fusion is not None
+        config = self.config
+        total, parts = fusion_penalty(
+            view.fusion, view.branches, alpha=self.feature_weight, l2=config.fusion_l2, mean=config.fusion_mean
+        )
+        return total, {"fusion": total, **parts}
+
+    @torch.no_grad()
+    def encode(self, prepared: FossilGraph) -> Encoding:
+        """Return H and λ of every node."""
+        graph = prepared.tensors
+        view = self.view(graph, self.encoder(graph.features, graph.propagation), None)
+        return Encoding(view.embeddings, None if view.fusion is None else view.fusion.squeeze(1))
+
+    def _propagation(self, graph: Graph, adjacency: SparseMatrix, device: torch.device) -> SparseMatrix:
+        """Return what the encoder multiplies with; the plain GCNs keep their own usual normalisation."""
+        if self.config.encoder != "decoupled":
+            return SparseMatrix.from_scipy(symmetric_normalized(graph.adjacency, self_loops=True), device)
+        if self.config.aggregation == "symmetric":
+            return SparseMatrix.from_scipy(symmetric_normalized(graph.adjacency, self_loops=False), device)
+        return adjacency
+
+
+class FossilV2(Fossil):
+    """FOSSIL with the node loss over the sampled subgraphs' nodes (v2): its memory does not grow with the graph."""
+
+    name: ClassVar[str] = "fossil_v2"
+    title: ClassVar[str] = "FOSSIL v2"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        preset: {"node_contrast": "subgraph_nodes", **values} for preset, values in PRESETS.items()
+    }
+
+
+def _make_encoder(config: FossilSettings, features: int, activation: nn.Module) -> Encoder:
+    if config.encoder == "gcnii":
+        return GCNIIEncoder(features, config.width, config.gcnii_layers, config.dropout)
+    kind = DecoupledEncoder if config.encoder == "decoupled" else GCNEncoder
+    return kind(features, config.hidden, config.width, activation, config.dropout)
+
+
+def _make_generator(config: FossilSettings, features: int, activation: nn.Module, encoder: Encoder) -> Generator:
+    match config.generator:
+        case "gat_embeddings":
+            return GATOnEmbeddings(config.width, activation)
+        case "gat_features":
+            return GATOnFeatures(features, config.width, activation)
+        case "feature_attention":
+            return FeatureAttention(features, config.width, activation)
+        case "gcn_embeddings":
+            return GCNOnEmbeddings(config.width, activation)
+        case "random_edges":
+            return RandomEdgeDropping(encoder, config.edge_drop)
+
+
+def _others(count: int, random: torch.Generator) -> Tensor:
+    """Return for each of `count` subgraphs the index of another one, uniformly."""
+    device = random.device
+    shift = torch.randint(1, count, (count,), generator=random, device=device)
+    return (torch.arange(count, device=device) + shift) % count
+
+
+@torch.no_grad()
+def _describe(view: View, subgraphs: Subgraphs) -> Record:
+    """Return the diagnostics of one step."""
+    record: Record = {
+        "subgraphs": float(subgraphs.count),
+        "skipped_isolated": float(subgraphs.isolated),
+        "skipped_too_small": float(subgraphs.too_small),
+        "effective_rank": effective_rank(view.embeddings.detach()),
+    }
+    if view.fusion is not None:
+        fusion = view.fusion.detach()
+        record |= {"lambda_mean": fusion.mean(), "lambda_median": fusion.median(), "lambda_std": fusion.std()}
+    return record

@@ -1,0 +1,42 @@
+"""Costs between and within subgraphs (Section 4.6.1): from embeddings to the matrices of a transport problem."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from fossil.transport.precision import full_float32
+
+Similarity = Literal["cosine", "inner_product"]
+
+
+def exponential_cost(first: Tensor, second: Tensor, temperature: float, similarity: Similarity) -> Tensor:
+    """Return exp(-s(x, y)/τ) for all pairs of nodes of paired subgraphs.
+
+    Args:
+        first: B×K×D.
+        second: B×K×D.
+        temperature: τ.
+        similarity: `cosine`, or the paper's raw `inner_product`.
+
+    Returns:
+        B×K×K costs.
+    """
+    if similarity == "cosine":
+        first, second = nn.functional.normalize(first, dim=2), nn.functional.normalize(second, dim=2)
+    with full_float32():
+        return torch.exp(-(first @ second.transpose(1, 2)) / temperature)
+
+
+def thresholded(costs: Tensor, share: float) -> Tensor:
+    """Lower each cost matrix (B×K×K) by a point `share` of the way from its least to its greatest entry, cut at zero.
+
+    The released code does this to all costs with a share of 0.1, so that pairs of near neighbours move for free. A
+    share of zero leaves the costs as they are, as in the paper.
+    """
+    if share == 0:
+        return costs
+    low, high = costs.amin((1, 2), keepdim=True), costs.amax((1, 2), keepdim=True)
+    return torch.relu(costs - (low + share * (high - low)))

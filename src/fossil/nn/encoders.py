@@ -1,0 +1,140 @@
+"""Encoders (Section 4.2): node features and structure become embeddings.
+
+`decoupled` is the paper's; `gcn` and `gcnii` are the alternatives of its encoder ablation (Table 4). Every encoder
+returns `Branches`; those without a feature branch leave it out, and the fusion layer then has nothing to mix.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
+
+Activation = Literal["none", "relu", "prelu"]
+
+
+class Branches(NamedTuple):
+    """Embeddings from the features alone (H^f, N×D) and from features and structure (H^s, N×D)."""
+
+    feature: Tensor | None
+    structure: Tensor
+
+    def detached(self) -> Branches:
+        """Return the same numbers as constants."""
+        return Branches(None if self.feature is None else self.feature.detach(), self.structure.detach())
+
+
+def activation_module(name: Activation) -> nn.Module:
+    """Return the module for an activation's name."""
+    kinds: dict[Activation, type[nn.Module]] = {"none": nn.Identity, "relu": nn.ReLU, "prelu": nn.PReLU}
+    return kinds[name]()
+
+
+class Encoder(nn.Module, ABC):
+    """Maps features and one propagation matrix to `Branches`."""
+
+    @abstractmethod
+    def forward(
+        self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
+    ) -> Branches:
+        """Encode all nodes; with `random` in training mode (dropout), without it deterministically."""
+
+
+class DecoupledEncoder(Encoder):
+    """Two layers with shared weights, once with the graph and once with the identity in its place (Eq. 5).
+
+    Each layer is PReLU(S X W + b). `activation` is applied between the layers on top of that PReLU, as in the
+    released code; `none` gives the paper's text. The product X W₁ serves both branches.
+    """
+
+    def __init__(self, features: int, hidden: int, out: int, activation: nn.Module, drop: float) -> None:
+        super().__init__()
+        self.first = _Layer(features, hidden)
+        self.second = _Layer(hidden, out)
+        self.activation = activation
+        self.drop = drop
+
+    def forward(
+        self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
+    ) -> Branches:
+        """Return both branches, N×D each."""
+        projected = features.dropout(self.drop, random).project(self.first.weight)
+        branches = []
+        for spread in (_identity, propagation.matmul):
+            hidden = self.activation(self.first.finish(spread(projected)))
+            branches.append(self.second.finish(spread(hidden @ self.second.weight)))
+        return Branches(*branches)
+
+
+class GCNEncoder(Encoder):
+    """A plain two-layer GCN: the structure branch alone. `propagation` is expected to contain self-loops."""
+
+    def __init__(self, features: int, hidden: int, out: int, activation: nn.Module, drop: float) -> None:
+        super().__init__()
+        self.first = _Layer(features, hidden)
+        self.second = _Layer(hidden, out)
+        self.activation = activation
+        self.drop = drop
+
+    def forward(
+        self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
+    ) -> Branches:
+        """Return the structure branch, N×D."""
+        projected = features.dropout(self.drop, random).project(self.first.weight)
+        hidden = self.activation(self.first.finish(propagation.matmul(projected)))
+        return Branches(None, self.second.finish(propagation.matmul(hidden @ self.second.weight)))
+
+
+class GCNIIEncoder(Encoder):
+    """GCNII (Chen et al., ICML 2020): initial residual and identity mapping keep a deep stack from smoothing.
+
+    H₀ = relu(X W + b);  R = (1-a) Â drop(H) + a H₀;  H ← relu((1-b_l) R + b_l R W_l),  b_l = log(strength/l + 1).
+    """
+
+    def __init__(
+        self, features: int, out: int, layers: int, drop: float, residual: float = 0.1, strength: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.inward = nn.Linear(features, out)
+        self.weights = nn.ParameterList(
+            [nn.Parameter(torch.empty(out, out).uniform_(-1, 1) / math.sqrt(out)) for _ in range(layers)]
+        )
+        self.drop = drop
+        self.residual = residual
+        self.strength = strength
+
+    def forward(
+        self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
+    ) -> Branches:
+        """Return the structure branch, N×D."""
+        start = torch.relu(features.dropout(self.drop, random).project(self.inward.weight.T) + self.inward.bias)
+        state = start
+        for depth, weight in enumerate(self.weights, start=1):
+            pull = math.log(self.strength / depth + 1)
+            mixed = (1 - self.residual) * propagation.matmul(dropout(state, self.drop, random)) + self.residual * start
+            state = torch.relu(torch.addmm(mixed, mixed, weight, beta=1 - pull, alpha=pull))
+        return Branches(None, state)
+
+
+class _Layer(nn.Module):
+    """W (Xavier-uniform), b (zero) and the PReLU of one graph layer."""
+
+    def __init__(self, inward: int, out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inward, out)))
+        self.bias = nn.Parameter(torch.zeros(out))
+        self.prelu = nn.PReLU()
+
+    def finish(self, spread: Tensor) -> Tensor:
+        """Return PReLU(S X W + b), given S X W."""
+        finished: Tensor = self.prelu(spread + self.bias)
+        return finished
+
+
+def _identity(values: Tensor) -> Tensor:
+    return values

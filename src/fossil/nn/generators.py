@@ -1,0 +1,148 @@
+"""Generators (Section 4.3): a learnt perturbation of the embeddings makes the second view.
+
+`GATOnEmbeddings` is the paper's. The others are the alternatives of its generator ablation (Table 5).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from fossil.nn.encoders import Branches, Encoder
+from fossil.nn.sparse import SparseMatrix
+from fossil.nn.tensors import GraphTensors
+
+
+class Generator(nn.Module, ABC):
+    """Maps the encoder's branches to perturbed branches of the same shape."""
+
+    @abstractmethod
+    def forward(self, branches: Branches, graph: GraphTensors, random: torch.Generator | None) -> Branches:
+        """Perturb `branches`; with `random` in training mode, without it deterministically."""
+
+
+class _OneLayer(Generator):
+    """A linear map, a weighted sum over neighbours for the structure branch, bias and activation for both.
+
+    On the identity graph the sum has one term of weight one, so the feature branch is just the linear layer.
+    """
+
+    def __init__(self, inward: int, width: int, activation: nn.Module) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inward, width)))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.activation = activation
+
+    def forward(self, branches: Branches, graph: GraphTensors, random: torch.Generator | None) -> Branches:
+        """Return perturbed branches, N×D each."""
+        projected = self.project(branches.structure, graph)
+        structure = self.finish(self.gather(projected, graph))
+        if branches.feature is None:
+            return Branches(None, structure)
+        return Branches(self.finish(self.project(branches.feature, graph)), structure)
+
+    def project(self, branch: Tensor, graph: GraphTensors) -> Tensor:
+        """Return the linear map of one branch."""
+        return branch @ self.weight
+
+    @abstractmethod
+    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
+        """Return the weighted sum over the neighbours of each node."""
+
+    def finish(self, values: Tensor) -> Tensor:
+        """Add the bias and apply the activation."""
+        finished: Tensor = self.activation(values + self.bias)
+        return finished
+
+
+class GATOnEmbeddings(_OneLayer):
+    """GAT-E: Ĥ^f = g(I, H^f) and Ĥ^s = g(A, H^s) with one attention layer g."""
+
+    def __init__(self, width: int, activation: nn.Module) -> None:
+        super().__init__(width, width, activation)
+        self.attention = _Attention(width)
+
+    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
+        """Return the neighbours' average under learnt attention."""
+        return graph.adjacency.matmul(projected, self.attention(projected, graph.adjacency))
+
+
+class GATOnFeatures(GATOnEmbeddings):
+    """GAT-F: the attention layer reads the input features in place of the embeddings."""
+
+    def __init__(self, features: int, width: int, activation: nn.Module) -> None:
+        super().__init__(width, activation)
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(features, width)))
+
+    def project(self, branch: Tensor, graph: GraphTensors) -> Tensor:
+        """Return the linear map of the features, whatever the branch."""
+        return graph.features.project(self.weight)
+
+
+class FeatureAttention(_OneLayer):
+    """F-GAT-E: attention computed from the input features, applied to the embeddings."""
+
+    def __init__(self, features: int, width: int, activation: nn.Module) -> None:
+        super().__init__(width, width, activation)
+        self.key = nn.Parameter(nn.init.xavier_uniform_(torch.empty(features, width)))
+        self.attention = _Attention(width)
+
+    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
+        """Return the neighbours' average under the features' attention."""
+        weights = self.attention(graph.features.project(self.key), graph.adjacency)
+        return graph.adjacency.matmul(projected, weights)
+
+
+class GCNOnEmbeddings(_OneLayer):
+    """GCN-E: the encoder's kind of layer, with fixed weights where GAT-E attends."""
+
+    def __init__(self, width: int, activation: nn.Module) -> None:
+        super().__init__(width, width, activation)
+        self.prelu = nn.PReLU()
+
+    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
+        """Return the neighbours' sum under the encoder's propagation matrix."""
+        return graph.propagation.matmul(projected)
+
+    def finish(self, values: Tensor) -> Tensor:
+        """Add the bias, apply the layer's PReLU and then the activation."""
+        finished: Tensor = self.activation(self.prelu(values + self.bias))
+        return finished
+
+
+class RandomEdgeDropping(Generator):
+    """Random: drop a share of the edges and encode again with the encoder's own weights."""
+
+    def __init__(self, encoder: Encoder, share: float) -> None:
+        super().__init__()
+        # In a tuple, so that it is no submodule: the weights are the encoder's, saved and optimised once.
+        self._encoder = (encoder,)
+        self.share = share
+
+    def forward(self, branches: Branches, graph: GraphTensors, random: torch.Generator | None) -> Branches:
+        """Return the branches of the thinned graph; of the whole graph when `random` is None."""
+        propagation = graph.propagation
+        if random is not None:
+            values = propagation.values
+            kept = torch.rand(values.shape, generator=random, device=values.device) >= self.share
+            propagation = propagation.with_values(values * kept)
+        encoded: Branches = self._encoder[0](graph.features, propagation, random)
+        return encoded
+
+
+class _Attention(nn.Module):
+    """Single-head graph attention: LeakyReLU(a·Wx_i + b·Wx_j), softmax over the neighbours j of i."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.to_centre = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, width)))
+        self.to_neighbour = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, width)))
+
+    def forward(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
+        """Return the attention of each edge (E)."""
+        centre = (projected @ self.to_centre.T).squeeze(1)
+        neighbour = (projected @ self.to_neighbour.T).squeeze(1)
+        scores = nn.functional.leaky_relu(centre[adjacency.row] + neighbour[adjacency.col], 0.2)
+        return adjacency.row_softmax(scores)

@@ -1,0 +1,241 @@
+"""A run folder: what a training leaves behind, readable without executing anything.
+
+config.yaml             what was asked for, every setting resolved
+environment.json        versions and device
+graph.npz               the graph as it was trained on, labels included for evaluation
+encoding.json           how columns became features, where the input had columns
+history.jsonl           one record an epoch
+checkpoint.safetensors  everything needed to go on
+weights.safetensors     the trained method
+embeddings.npz          ids, vectors, fusion (and .parquet where pyarrow is installed)
+summary.json            written last: a folder that has it is finished
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from fossil.errors import RunError
+from fossil.graph.encoding import EncodingPlan
+from fossil.graph.findings import Treatment
+from fossil.graph.formats import read_npz, write_npz
+from fossil.graph.graph import Array, Graph
+from fossil.methods.base import Encoding, Method
+from fossil.methods.registry import get_method
+from fossil.settings import Settings
+from fossil.storage import read_arrays, read_json, write_arrays, write_atomically, write_json, write_yaml
+from fossil.training.checkpoint import load_tensors
+from fossil.training.runtime import resolve_device
+from fossil.training.trainer import TrainingSettings
+
+FORMAT = 1
+FILES = (
+    "config.yaml",
+    "environment.json",
+    "graph.npz",
+    "encoding.json",
+    "history.jsonl",
+    "checkpoint.safetensors",
+    "weights.safetensors",
+    "embeddings.npz",
+    "embeddings.parquet",
+    "summary.json",
+    "map.png",
+)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a run was asked to do, every setting resolved."""
+
+    method: str
+    preset: str
+    settings: Settings
+    training: TrainingSettings
+    seed: int
+    graph: str
+    fingerprint: str
+    source: str = ""
+    treatment: Treatment = field(default_factory=Treatment)
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that the trained weights depend on; epochs, device and bookkeeping are left out."""
+        parts = [self.method, self.settings.model_dump(), self.training.precision, self.seed, self.fingerprint]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for `config.yaml`."""
+        return {
+            "format": FORMAT,
+            "method": self.method,
+            "preset": self.preset,
+            "seed": self.seed,
+            "graph": {"name": self.graph, "fingerprint": self.fingerprint, "source": self.source},
+            "treatment": self.treatment.model_dump(),
+            "training": self.training.model_dump(),
+            "settings": self.settings.model_dump(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunConfig:
+        """Read what `to_dict` wrote."""
+        return cls(
+            method=values["method"],
+            preset=values["preset"],
+            settings=get_method(values["method"]).Config.build(values["settings"]),
+            training=TrainingSettings.build(values["training"]),
+            seed=values["seed"],
+            graph=values["graph"]["name"],
+            fingerprint=values["graph"]["fingerprint"],
+            source=values["graph"]["source"],
+            treatment=Treatment.build(values["treatment"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """An existing run folder."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Return the run in `path`.
+
+        Raises:
+            RunError: there is no run in that folder.
+        """
+        folder = Path(path)
+        if not (folder / "config.yaml").is_file():
+            raise RunError(f"{folder} is not a run folder.", remedy="Make one with: fossil embed INPUT --out DIR")
+        return cls(folder)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """What the run was asked to do."""
+        try:
+            values = yaml.safe_load((self.path / "config.yaml").read_text())
+            if values["format"] != FORMAT:
+                raise RunError(
+                    f"{self.path} has format {values['format']}, this version reads format {FORMAT}.",
+                    remedy="Use the version of fossil-gnn that wrote it.",
+                )
+            return RunConfig.from_dict(values)
+        except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.path / 'config.yaml'} is damaged ({error}).", remedy="Start anew with --force."
+            ) from error
+
+    @property
+    def finished(self) -> bool:
+        """Whether training and encoding are over."""
+        return (self.path / "summary.json").is_file()
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What was learnt, in numbers."""
+        summary: dict[str, Any] = read_json(self.path / "summary.json")
+        return summary
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph as it was trained on."""
+        return read_npz(self.path / "graph.npz")
+
+    @cached_property
+    def plan(self) -> EncodingPlan | None:
+        """How columns became features; None where there were no columns."""
+        path = self.path / "encoding.json"
+        return EncodingPlan.from_json(read_json(path)) if path.exists() else None
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """`ids`, `vectors` and, where the method has it, `fusion`."""
+        return read_arrays(self.path / "embeddings.npz")
+
+    def load_method(self) -> Method[Any]:
+        """Return the trained method on the CPU."""
+        content = load_tensors(self.path / "weights.safetensors")
+        method = get_method(self.config.method)(self.config.settings, content.about["num_features"])
+        method.load_state_dict(content.tensors)
+        return method.eval()
+
+    def encode(self, graph: Graph, device: str = "cpu") -> Encoding:
+        """Embed another graph with the same feature columns, vectors on the host.
+
+        Raises:
+            RunError: the graph has another number of features.
+        """
+        method = self.load_method()
+        if graph.num_features != method.num_features:
+            raise RunError(
+                f"Graph {graph.name!r} has {graph.num_features} features, the run has {method.num_features}.",
+                remedy="Give the same columns, in the same order.",
+            )
+        target = resolve_device(device)
+        encoded = method.to(target).encode(method.prepare(graph, target))
+        return Encoding(encoded.vectors.cpu(), None if encoded.fusion is None else encoded.fusion.cpu())
+
+
+def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
+    """Make sure `path` may be written to; return whether there is a run in it to go on with.
+
+    Raises:
+        RunError: something stands there already and nobody said what to do about it.
+    """
+    if path.exists() and not path.is_dir():
+        raise RunError(f"{path} is a file.", remedy="Choose another --out.")
+    content = [entry for entry in path.iterdir() if not entry.name.endswith(".part")] if path.is_dir() else []
+    if not content:
+        return False
+    if not (path / "config.yaml").is_file():
+        raise RunError(
+            f"{path} exists and holds files that are not a run (for example {content[0].name}).",
+            remedy="Choose another --out; nothing was touched.",
+        )
+    if resume:
+        return True
+    if not force:
+        raise RunError(
+            f"{path} already holds a run.",
+            remedy="Go on with --resume, replace it with --force, or choose another --out.",
+        )
+    # The configuration goes last, so that a half-emptied folder is still known as a run.
+    for name in reversed(FILES):
+        (path / name).unlink(missing_ok=True)
+    for scores in path.glob("scores-*.json"):
+        scores.unlink()
+    return False
+
+
+def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], graph: Graph, plan: Any) -> None:
+    """Write what is known before training."""
+    write_yaml(path / "config.yaml", config.to_dict())
+    write_json(path / "environment.json", environment)
+    if plan is not None:
+        write_json(path / "encoding.json", plan.to_json())
+    write_npz(path / "graph.npz", graph)
+
+
+def write_embeddings(path: Path, ids: Array, vectors: Array, fusion: Array | None) -> None:
+    """Write embeddings keyed by node id as NPZ, and as Parquet where pyarrow is installed."""
+    arrays = {"ids": ids, "vectors": vectors} | ({} if fusion is None else {"fusion": fusion})
+    write_arrays(path / "embeddings.npz", arrays, compress=False)
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return
+    columns = {"id": ids} | {f"v{i}": np.ascontiguousarray(column) for i, column in enumerate(vectors.T)}
+    if fusion is not None:
+        columns["fusion"] = fusion
+    write_atomically(path / "embeddings.parquet", lambda stream: pq.write_table(pa.table(columns), stream))

@@ -1,0 +1,1 @@
+"""Training: the loop, what it runs on, what it leaves behind so that it can go on."""

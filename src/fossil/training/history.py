@@ -1,0 +1,77 @@
+"""The history of a run: one record an epoch, fetched from the device in batches."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fossil.errors import RunError
+from fossil.storage import write_text
+
+
+class History:
+    """Collects records and, given a path, appends them as JSON lines.
+
+    Args:
+        path: file to append to, or None to keep the records in memory alone.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.records: list[dict[str, float]] = []
+        self._pending: list[tuple[int, float, dict[str, Tensor | float]]] = []
+        self._started = time.perf_counter()
+
+    def restore(self, epoch: int) -> None:
+        """Read the records up to `epoch` and drop later ones, which a killed run wrote after its last checkpoint."""
+        if self.path is None or not self.path.exists():
+            return
+        for line in self.path.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                break  # the line that was being written when the run was killed
+            if record["epoch"] <= epoch:
+                self.records.append(record)
+        write_text(self.path, "".join(json.dumps(record) + "\n" for record in self.records))
+        if self.records:
+            self._started -= self.records[-1]["seconds"]
+
+    def add(self, epoch: int, record: dict[str, Tensor | float]) -> None:
+        """Keep a record; its tensors stay where they are until `flush`."""
+        self._pending.append((epoch, time.perf_counter() - self._started, record))
+
+    def flush(self) -> None:
+        """Fetch all pending tensors in one transfer, check them and write them down.
+
+        Raises:
+            RunError: a loss is NaN or infinite, or the file cannot be written.
+        """
+        tensors = [value for _, _, record in self._pending for value in record.values() if isinstance(value, Tensor)]
+        fetched = iter(torch.stack([value.reshape(()).float() for value in tensors]).tolist() if tensors else [])
+        lines = []
+        for epoch, seconds, record in self._pending:
+            numbers = {key: next(fetched) if isinstance(value, Tensor) else value for key, value in record.items()}
+            bad = [key for key, value in numbers.items() if not math.isfinite(value)]
+            if bad:
+                raise RunError(
+                    f"Training diverged: {bad[0]} is {numbers[bad[0]]} in epoch {epoch}.",
+                    remedy="Lower the learning rates, or use the released preset; the last checkpoint is kept.",
+                )
+            self.records.append({"epoch": epoch, "seconds": round(seconds, 4), **numbers})
+            lines.append(json.dumps(self.records[-1]) + "\n")
+        self._pending.clear()
+        if self.path is not None and lines:
+            try:
+                with self.path.open("a") as stream:
+                    stream.writelines(lines)
+            except OSError as error:
+                raise RunError(
+                    f"Could not write {self.path}: {error.strerror or error}.",
+                    remedy="Free some space and go on with --resume; the last checkpoint is kept.",
+                ) from error

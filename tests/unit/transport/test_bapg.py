@@ -1,0 +1,234 @@
+"""The solver against a direct transcription of Algorithm 1, and its behaviour at the edges of its range."""
+
+import itertools
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import fossil.transport.bapg as module
+from fossil.errors import FossilWarning, SettingError
+from fossil.transport.bapg import bapg
+from fossil.transport.problem import FusedProblem
+
+
+def make(
+    batch: int = 4, n: int = 5, m: int = 6, *, seed: int = 0, directed: bool = False, alpha: float = 0.4
+) -> FusedProblem:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, dtype=torch.float64)
+
+    source, target = draw(batch, n, n), draw(batch, m, m)
+    if not directed:
+        source, target = source + source.mT, target + target.mT
+    masses = torch.softmax(draw(batch, n), 1), torch.softmax(draw(batch, m), 1)
+    return FusedProblem(draw(batch, n, m), source, target, *masses, alpha)
+
+
+def plain_algorithm(
+    problem: FusedProblem, step: float, iterations: int, constant_terms: bool, directed: bool
+) -> Tensor:
+    """Transcribe Algorithm 1: multiplicative, with the four-index sum over the plan's true marginals as gradient."""
+    mu, nu = problem.source_mass[:, :, None], problem.target_mass[:, None, :]
+    source, target = problem.source_structure, problem.target_structure
+    loss = (source[:, :, None, :, None] - target[:, None, :, None, :]).square()
+    if not constant_terms:
+        loss = -2 * source[:, :, None, :, None] * target[:, None, :, None, :]
+
+    def gradient(plan: Tensor) -> Tensor:
+        structure = torch.einsum("bijkl,bkl->bij", loss, plan)
+        other = torch.einsum("bijkl,bij->bkl", loss, plan) if directed else structure
+        return problem.alpha * problem.feature_cost + (1 - problem.alpha) * (structure + other)
+
+    plan = mu * nu
+    for _ in range(iterations):
+        plan = plan * torch.exp(-gradient(plan) / step)
+        plan = plan * (mu / plan.sum(2, keepdim=True))
+        plan = plan * torch.exp(-gradient(plan) / step)
+        plan = plan * (nu / plan.sum(1, keepdim=True))
+    return plan
+
+
+@pytest.mark.parametrize("constant_terms", [True, False])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("step", [0.1, 1.0])
+def test_plan_is_that_of_the_direct_formula_with_true_marginals(
+    constant_terms: bool, directed: bool, step: float
+) -> None:
+    problem = make(directed=directed)
+    expected = plain_algorithm(problem, step, 10, constant_terms, directed)
+    found = bapg(problem, step=step, iterations=10, constant_terms=constant_terms, symmetric=not directed)
+    torch.testing.assert_close(found.plan, expected, rtol=0, atol=1e-9)
+
+
+def test_dropping_the_constant_terms_gives_another_plan() -> None:
+    problem = make()
+    plans = [bapg(problem, step=0.5, constant_terms=flag).plan for flag in (True, False)]
+    assert (plans[0] - plans[1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_symmetry_is_detected(directed: bool) -> None:
+    problem = make(directed=directed)
+    expected = bapg(problem, step=0.5, symmetric=not directed).plan
+    assert torch.equal(bapg(problem, step=0.5).plan, expected)
+
+
+def test_one_directed_problem_is_enough_to_leave_the_symmetric_path() -> None:
+    problem = make()
+    problem.target_structure[2, 0, 1] += 0.5
+    assert torch.equal(bapg(problem, step=0.5).plan, bapg(problem, step=0.5, symmetric=False).plan)
+
+
+def test_symmetric_true_takes_one_orientation_of_directed_structures() -> None:
+    problem = make(directed=True)
+    found = bapg(problem, step=0.5, iterations=10, symmetric=True, constant_terms=False).plan
+    torch.testing.assert_close(found, plain_algorithm(problem, 0.5, 10, False, False), rtol=0, atol=1e-9)
+    assert not torch.allclose(found, plain_algorithm(problem, 0.5, 10, False, True), atol=1e-4)
+
+
+def test_with_features_alone_the_structures_are_not_read() -> None:
+    problem = make(alpha=1.0)
+    nothing = problem.source_structure.new_zeros(())
+    bare = FusedProblem(
+        problem.feature_cost,
+        nothing.expand_as(problem.source_structure),
+        nothing.expand_as(problem.target_structure),
+        problem.source_mass,
+        problem.target_mass,
+        1.0,
+    )
+    assert torch.equal(bapg(problem, step=0.5).plan, bapg(bare, step=0.5).plan)
+
+
+def padded(problem: FusedProblem, rows: int, columns: int) -> FusedProblem:
+    def pad(tensor: Tensor, right: int, below: int, value: float) -> Tensor:
+        return torch.nn.functional.pad(tensor, (0, right, 0, below), value=value)
+
+    return FusedProblem(
+        pad(problem.feature_cost, columns, rows, -3.0),
+        pad(problem.source_structure, rows, rows, 9.0),
+        pad(problem.target_structure, columns, columns, 11.0),
+        torch.nn.functional.pad(problem.source_mass, (0, rows)),
+        torch.nn.functional.pad(problem.target_mass, (0, columns)),
+        problem.alpha,
+    )
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 0), (0, 3), (2, 3)])
+@pytest.mark.parametrize("step", [0.02, 1.0])
+def test_padding_with_zero_mass_gets_nothing_and_changes_nothing(rows: int, columns: int, step: float) -> None:
+    problem = make()
+    bare = bapg(problem, step=step).plan
+    plan = bapg(padded(problem, rows, columns), step=step).plan
+    assert not plan[:, 5:].any()
+    assert not plan[:, :, 6:].any()
+    torch.testing.assert_close(plan[:, :5, :6], bare, rtol=0, atol=1e-9)
+
+
+def test_a_problem_that_met_the_tolerance_is_left_as_it_was() -> None:
+    problem = make(batch=6)
+    found = bapg(problem, step=2.0, iterations=400, tolerance=1e-4)
+    assert found.converged.all()
+    assert len(set(found.iterations.tolist())) > 1
+    for index, made in enumerate(found.iterations.tolist()):
+        alone = problem.part(index, index + 1)
+        plans = [bapg(alone, step=2.0, iterations=count).plan for count in (made - 2, made - 1, made)]
+        torch.testing.assert_close(found.plan[index], plans[2][0], rtol=0, atol=1e-12)
+        assert (plans[2] - plans[1]).norm() <= 1e-4 < (plans[1] - plans[0]).norm()
+
+
+def test_the_limit_of_iterations_is_reported_as_not_converged() -> None:
+    found = bapg(make(), step=2.0, iterations=3, tolerance=1e-12)
+    assert found.iterations.tolist() == [3] * 4
+    assert not found.converged.any()
+
+
+def test_without_a_tolerance_every_iteration_is_made_and_nothing_is_claimed() -> None:
+    found = bapg(make(), step=2.0, iterations=7)
+    assert found.iterations.tolist() == [7] * 4
+    assert not found.converged.any()
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-3])
+def test_chunks_give_what_the_whole_batch_gives(monkeypatch: pytest.MonkeyPatch, tolerance: float | None) -> None:
+    problem = make(batch=7)
+    whole = bapg(problem, step=0.5, tolerance=tolerance)
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 3 * 5 * 6 * 8)
+    chunked = bapg(problem, step=0.5, tolerance=tolerance)
+    torch.testing.assert_close(chunked.plan, whole.plan, rtol=0, atol=1e-12)
+    assert torch.equal(chunked.iterations, whole.iterations)
+    assert torch.equal(chunked.converged, whole.converged)
+
+
+def test_an_empty_batch_gives_an_empty_plan() -> None:
+    assert bapg(make().part(0, 0), step=0.5).plan.shape == (0, 5, 6)
+
+
+STEPS = (1e-3, 1e-2, 0.1, 1.0, 10.0)
+TEMPERATURES = (0.05, 0.2, 0.5, 1.0, 3.0)
+SCALES = (1.0, 1e2, 1e4)
+
+
+def training_like(temperature: float, scale: float) -> FusedProblem:
+    generator = torch.Generator().manual_seed(3)
+    rows = torch.nn.functional.normalize(torch.randn(2, 6, 12, 8, generator=generator), dim=-1)
+    edges = torch.triu((torch.rand(2, 6, 12, 12, generator=generator) < 0.3).float(), 1)
+    structure = torch.exp(-(edges + edges.mT) / temperature) * scale
+    # exp(1 / 0.05) is 5e8: larger costs than the range promised, so the cost is capped like the others.
+    cost = torch.exp(-rows[0] @ rows[1].mT / temperature).clamp_max(1e4) * scale
+    return FusedProblem.uniform(cost.clamp_max(1e4), structure[0], structure[1], 0.5)
+
+
+@pytest.fixture
+def any_step_goes() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FossilWarning)
+        yield
+
+
+@pytest.mark.usefixtures("any_step_goes")
+@pytest.mark.parametrize("constant_terms", [True, False])
+def test_float32_plans_are_finite_normal_and_have_exact_columns_over_the_whole_grid(constant_terms: bool) -> None:
+    smallest = torch.finfo(torch.float32).tiny
+    for step, temperature, scale in itertools.product(STEPS, TEMPERATURES, SCALES):
+        problem = training_like(temperature, scale)
+        plan = bapg(problem, step=step, constant_terms=constant_terms).plan
+        assert plan.isfinite().all(), (step, temperature, scale)
+        assert ((plan == 0) | (plan >= smallest)).all(), (step, temperature, scale)
+        torch.testing.assert_close(plan.sum(1), problem.target_mass, rtol=1e-5, atol=0)
+        assert problem.objective(plan).isfinite().all(), (step, temperature, scale)
+
+
+@pytest.mark.parametrize("step", [0.1, 1.0])
+def test_float32_follows_float64_from_a_step_of_a_tenth(step: float) -> None:
+    problem = make(batch=8)
+    single = FusedProblem(**{name: tensor.float() for name, tensor in problem.tensors().items()}, alpha=problem.alpha)
+    found, expected = bapg(single, step=step).plan, bapg(problem, step=step).plan
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)
+
+
+def test_a_small_step_warns_at_the_line_that_asked_for_it() -> None:
+    with pytest.warns(FossilWarning, match=r"step=0\.005 is below 0\.01") as caught:
+        bapg(make(), step=0.005, iterations=1)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step": 0.0}, "step=0.0"),
+        ({"step": float("nan")}, "step=nan"),
+        ({"step": float("inf")}, "step=inf"),
+        ({"step": 1.0, "iterations": 0}, "iterations=0"),
+        ({"step": 1.0, "iterations": 2.5}, "iterations=2.5"),
+        ({"step": 1.0, "tolerance": -1.0}, "tolerance=-1.0"),
+    ],
+)
+def test_impossible_settings_are_named(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        bapg(make(), **settings)  # type: ignore[arg-type]
