@@ -8,6 +8,7 @@ uninterrupted run would have drawn, and no generator state has to be saved.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ def derive(seed: int, *names: str | int) -> int:
     >>> derive(0, "init") == derive(0, "init"), derive(0, "init") == derive(1, "init")
     (True, False)
     """
-    text = "/".join(str(part) for part in (seed, *names))
+    text = json.dumps([seed, *names])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 

@@ -44,12 +44,12 @@ def setting(
 class Settings(BaseModel):
     """A frozen group of settings that refuses unknown names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
         """Build from plain values, turning every complaint into one readable `SettingError`."""
-        unknown = [key for key in values if key not in cls.model_fields]
+        unknown = [str(key) for key in values if key not in cls.model_fields]
         if unknown:
             raise SettingError(f"Unknown setting {unknown[0]!r}.", remedy=nearest(unknown[0], cls.model_fields))
         try:
@@ -96,7 +96,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise SettingError(f"{assignment!r} is not of the form key=value.", remedy="Example: --set alpha=0.3")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:  # PyYAML lets the errors of its constructors through
             raise SettingError(
                 f"The value of {assignment!r} cannot be read.", remedy="Use a number or a word."
             ) from error

@@ -70,10 +70,10 @@ def write_yaml(path: Path, value: object) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], *, compress: bool = True) -> None:
     """Write named arrays as NPZ, atomically; object arrays are refused, so that no pickle is ever written."""
     for name, array in arrays.items():
-        if array.dtype == object:
+        if array.dtype.hasobject:
             raise RunError(f"Array {name!r} holds Python objects.", remedy="Convert it to numbers or strings.")
-    save = np.savez_compressed if compress else np.savez
-    write_atomically(path, lambda stream: save(stream, allow_pickle=False, **arrays))
+    save: Any = np.savez_compressed if compress else np.savez
+    write_atomically(path, lambda stream: save(stream, **arrays))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
@@ -83,7 +83,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
         RunError: the file is missing, damaged, or holds pickled objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as content:
+        content = np.load(path, allow_pickle=False)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise ValueError("a single array, no archive of arrays")
+        with content:
             return {name: content[name] for name in content.files}
     except FileNotFoundError as error:
         raise RunError(f"{path} is missing.", remedy="The run is not finished: go on with --resume.") from error
@@ -98,10 +101,10 @@ def read_json(path: Path) -> Any:
         RunError: the file is missing or is not JSON.
     """
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise RunError(f"{path} is missing.", remedy="The run is not finished: go on with --resume.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise RunError(
             f"{path} is not valid JSON ({error}).", remedy="The file was damaged after it was written."
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,7 @@ class Row:
         method: title of the method, with its preset where that is not the default.
         encoders: number of runs, each trained with a seed of its own.
         splits: splits per run.
-        accuracy: selected on validation nodes.
+        accuracy: selected on validation nodes; the interval is over encoders, over splits if there is one encoder.
         test_maximum: the optimistic figure, where the protocol has it.
         features: accuracy of the raw input features on the same splits, where asked for.
         published: figure printed in the paper, or None.
@@ -76,12 +77,8 @@ def evaluate_runs(
     rows = []
     for (graph, method, preset), members in grouped.items():
         count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
-        of_embeddings: list[SplitScore] = []
-        of_features: list[SplitScore] = []
-        for run in members:
-            of_embeddings += _score_run(run, protocol, count, target)
-            if features:
-                of_features += score_features(run.graph, protocol, _seeds(run, count), target)
+        of_embeddings = [_score_run(run, protocol, count, target) for run in members]
+        of_features = [score_features(run.graph, protocol, _seeds(run, count), target) for run in members if features]
         kind = get_method(method)
         recipe = recipes(method).get(graph)
         labels = _labels(members[0])
@@ -91,9 +88,9 @@ def evaluate_runs(
                 method=kind.title if preset == next(iter(kind.presets)) else f"{kind.title} ({preset})",
                 encoders=len(members),
                 splits=count,
-                accuracy=protocol.summarize([s.accuracy for s in of_embeddings]),
-                test_maximum=_maximum(protocol, of_embeddings),
-                features=protocol.summarize([s.accuracy for s in of_features]) if features else None,
+                accuracy=_summary(protocol, of_embeddings, "accuracy"),
+                test_maximum=_summary(protocol, of_embeddings, "test_maximum") if protocol.optimistic else None,
+                features=_summary(protocol, of_features, "accuracy") if features else None,
                 published=recipe.published if recipe else None,
                 protocol=protocol.describe(graph, protocol.draw(labels, members[0].config.seed, graph)),
             )
@@ -183,9 +180,13 @@ def _labels(run: Run) -> Array:
     return labels
 
 
-def _maximum(protocol: Protocol, scores: Sequence[SplitScore]) -> Summary | None:
-    values = [s.test_maximum for s in scores if s.test_maximum is not None]
-    return protocol.summarize(values) if values else None
+def _summary(protocol: Protocol, scores: Sequence[Sequence[SplitScore]], name: str) -> Summary:
+    """Summarize one value per encoder, its mean over splits; one value per split where there is a single encoder.
+
+    Splits of the same encoder are not independent, so pooling them would make the interval too narrow.
+    """
+    values = [[float(getattr(one, name)) for one in of_run] for of_run in scores]
+    return protocol.summarize(values[0] if len(values) == 1 else [mean(of_run) for of_run in values])
 
 
 def _percent(summary: Summary | None) -> str:

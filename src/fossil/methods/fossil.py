@@ -33,6 +33,7 @@ from fossil.nn.generators import (
 )
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.tensors import GraphTensors
+from fossil.nn.unit import cosine
 from fossil.seeding import torch_generator
 from fossil.transport import FusedProblem, solve
 
@@ -101,7 +102,7 @@ class Fossil(Method[FossilGraph]):
         return groups
 
     def prepare(self, graph: Graph, device: torch.device) -> FossilGraph:
-        """Move the graph to `device` and check that subgraphs of the wanted size exist."""
+        """Move the graph to `device`."""
         adjacency = SparseMatrix.from_scipy(graph.adjacency, device)
         of_node = centrality(graph.adjacency, self.config.centrality)
         tensors = GraphTensors(
@@ -120,8 +121,9 @@ class Fossil(Method[FossilGraph]):
         trial = sampler.sample(sampler.draw_anchors(2000, random), random)
         if trial.count < 2:
             raise GraphError(
-                f"subgraph_size={self.config.subgraph_size} cannot be filled: of {trial.isolated + trial.too_small} "
-                f"nodes tried, {trial.isolated} have no neighbour and {trial.too_small} have too few nodes in reach.",
+                f"subgraph_size={self.config.subgraph_size} cannot be filled around two nodes or more: of "
+                f"{trial.count + trial.isolated + trial.too_small} tried, {trial.isolated} have no neighbour and "
+                f"{trial.too_small} have too few nodes in reach.",
                 remedy="Lower subgraph_size, or symmetrize the edges if the graph is directed.",
             )
 
@@ -166,7 +168,8 @@ class Fossil(Method[FossilGraph]):
         """Return L_contrast = L_ot + L_node (Section 4.6) and what to record of it."""
         config = self.config
         record: Record = {}
-        total = original.embeddings.new_zeros(())
+        # A step that fills no subgraph has nothing to contrast; it must still be a step.
+        total = 0 * original.embeddings.sum()
         if subgraphs.count >= 2:  # a negative needs a second subgraph
             alike, solver = self.compare(original, generated, subgraphs, sampler, random)
             record["ot"] = subgraph_contrast(alike, positives=subgraphs.count)
@@ -177,8 +180,9 @@ class Fossil(Method[FossilGraph]):
             if config.node_contrast == "subgraph_nodes":
                 union = torch.unique(subgraphs.nodes)
                 first, second = first[union], second[union]
-            record["node"] = node_contrast(first, second, config.temperature)
-            total = total + record["node"]
+            if len(first):
+                record["node"] = node_contrast(first, second, config.temperature)
+                total = total + record["node"]
         return total, {"contrast": total} | record
 
     def compare(
@@ -201,7 +205,7 @@ class Fossil(Method[FossilGraph]):
         if config.similarity == "pooled_cosine":
             means = X.mean(1), Y.mean(1)
             pairs = (means[0], means[1]), (means[0], means[0][a]), (means[0], means[1][a])
-            cosines = torch.cat([nn.functional.cosine_similarity(u, v, dim=1) for u, v in pairs])
+            cosines = torch.cat([cosine(u, v) for u, v in pairs])
             return torch.exp(cosines / config.temperature), {}
 
         def cost(first: Tensor, second: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fossil.nn.unit import unit_vectors
+
 # Rows of a tile of similarities. Two such tiles live at once: 8 MiB on a CPU, 512 MiB on a GPU.
 _TILE_ROWS = {"cpu": 1024, "cuda": 8192}
 
@@ -26,7 +28,7 @@ def node_contrast(first: Tensor, second: Tensor, temperature: float, *, tile_row
     Returns:
         The mean over nodes and both directions, a scalar.
     """
-    stacked = torch.cat([nn.functional.normalize(first, dim=1), nn.functional.normalize(second, dim=1)])
+    stacked = unit_vectors(torch.cat([first, second]))
     rows = tile_rows or _TILE_ROWS.get(stacked.device.type, 1024)
     loss: Tensor = _StreamingInfoNCE.apply(stacked, temperature, rows)  # type: ignore[no-untyped-call]
     return loss
@@ -96,7 +98,7 @@ def effective_rank(embeddings: Tensor) -> Tensor:
     One means that all nodes lie on a line, D that all directions matter alike. Lengths are left out, because the losses
     see angles alone and a few long vectors would hide the rest.
     """
-    unit = nn.functional.normalize(embeddings, dim=1)
+    unit = unit_vectors(embeddings)
     centred = unit - unit.mean(0)
     covariance = centred.T @ centred
     return covariance.trace().square() / covariance.square().sum().clamp_min(torch.finfo(covariance.dtype).tiny)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from fossil.nn.unit import unit_vectors
 from fossil.transport.precision import full_float32
 
 Similarity = Literal["cosine", "inner_product"]
@@ -25,7 +26,7 @@ def exponential_cost(first: Tensor, second: Tensor, temperature: float, similari
         B×K×K costs.
     """
     if similarity == "cosine":
-        first, second = nn.functional.normalize(first, dim=2), nn.functional.normalize(second, dim=2)
+        first, second = unit_vectors(first), unit_vectors(second)
     with full_float32():
         return torch.exp(-(first @ second.transpose(1, 2)) / temperature)
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from fossil.nn.encoders import Branches
 from fossil.nn.sparse import dropout
+from fossil.nn.unit import cosine
 
 
 class FusionGate(nn.Module):
@@ -70,7 +71,7 @@ def fusion_penalty(
         mean: β₂, weight of |mean(λ) - (1 - alpha)|.
     """
     assert branches.feature is not None
-    alike = nn.functional.cosine_similarity(branches.feature, branches.structure, dim=1)
+    alike = cosine(branches.feature, branches.structure)
     parts = {
         "fusion_similarity": (fusion.squeeze(1) * alike).sum(),
         "fusion_l2": l2 * fusion.norm(),

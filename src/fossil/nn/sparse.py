@@ -117,8 +117,8 @@ class _Product(torch.autograd.Function):
 
 def _multiply(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
     with warnings.catch_warnings():
-        # PyTorch calls its CSR support a beta once per process; nothing a user could act on.
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        # Said once per process, of PyTorch's own CSR support and defaults: nothing a user could act on.
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
     product: Tensor = matrix @ dense.contiguous()
     return product
@@ -135,7 +135,7 @@ class FeatureMatrix:
         """Copy NumPy or SciPy features to `device`, keeping their layout."""
         if sp.issparse(features):
             return cls(SparseMatrix.from_scipy(sp.csr_array(features), device))
-        return cls(torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32)).to(device))
+        return cls(torch.tensor(features, dtype=torch.float32, device=device))
 
     def dropout(self, probability: float, random: torch.Generator | None) -> FeatureMatrix:
         """Return X with each entry dropped with `probability`; X itself when `random` is None."""

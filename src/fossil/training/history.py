@@ -31,10 +31,10 @@ class History:
         """Read the records up to `epoch` and drop later ones, which a killed run wrote after its last checkpoint."""
         if self.path is None or not self.path.exists():
             return
-        for line in self.path.read_text().splitlines():
+        for line in self.path.read_bytes().splitlines():
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError:
+            except ValueError:
                 break  # the line that was being written when the run was killed
             if record["epoch"] <= epoch:
                 self.records.append(record)
@@ -54,24 +54,31 @@ class History:
         """
         tensors = [value for _, _, record in self._pending for value in record.values() if isinstance(value, Tensor)]
         fetched = iter(torch.stack([value.reshape(()).float() for value in tensors]).tolist() if tensors else [])
-        lines = []
+        lines, diverged = [], ""
         for epoch, seconds, record in self._pending:
             numbers = {key: next(fetched) if isinstance(value, Tensor) else value for key, value in record.items()}
             bad = [key for key, value in numbers.items() if not math.isfinite(value)]
             if bad:
-                raise RunError(
-                    f"Training diverged: {bad[0]} is {numbers[bad[0]]} in epoch {epoch}.",
-                    remedy="Lower the learning rates, or use the released preset; the last checkpoint is kept.",
-                )
+                diverged = f"{bad[0]} is {numbers[bad[0]]} in epoch {epoch}"
+                break
             self.records.append({"epoch": epoch, "seconds": round(seconds, 4), **numbers})
             lines.append(json.dumps(self.records[-1]) + "\n")
         self._pending.clear()
-        if self.path is not None and lines:
-            try:
-                with self.path.open("a") as stream:
-                    stream.writelines(lines)
-            except OSError as error:
-                raise RunError(
-                    f"Could not write {self.path}: {error.strerror or error}.",
-                    remedy="Free some space and go on with --resume; the last checkpoint is kept.",
-                ) from error
+        self._append(lines)
+        if diverged:
+            raise RunError(
+                f"Training diverged: {diverged}.",
+                remedy="Lower the learning rates, or use the released preset; the last checkpoint is kept.",
+            )
+
+    def _append(self, lines: list[str]) -> None:
+        if self.path is None or not lines:
+            return
+        try:
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.writelines(lines)
+        except OSError as error:
+            raise RunError(
+                f"Could not write {self.path}: {error.strerror or error}.",
+                remedy="Free some space and go on with --resume; the last checkpoint is kept.",
+            ) from error

@@ -73,7 +73,7 @@ class Trainer:
         return record
 
     def state(self) -> dict[str, Tensor]:
-        """Return weights and optimiser moments as named tensors."""
+        """Return weights and optimiser moments as named tensors: the live ones, so copy or write them."""
         tensors = {f"weights/{name}": value for name, value in self.method.state_dict().items()}
         for group, optimizer in self.optimizers.items():
             for index, moments in optimizer.state_dict()["state"].items():
@@ -89,7 +89,7 @@ class Trainer:
             for key, value in tensors.items():
                 if key.startswith(f"optimizer/{group}/"):
                     _, _, index, name = key.split("/")
-                    moments.setdefault(int(index), {})[name] = value
+                    moments.setdefault(int(index), {})[name] = value.clone()
             optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         self.epoch = epoch
 

@@ -1,0 +1,182 @@
+"""What is particular to FOSSIL; what all methods share is tested as a contract."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from fossil.errors import FossilError
+from fossil.graph.graph import Graph
+from fossil.graph.subgraphs import Subgraphs
+from fossil.methods.fossil import Fossil, FossilGraph, FossilV2, _others
+from fossil.nn.contrast import node_contrast
+from fossil.nn.encoders import DecoupledEncoder
+from fossil.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+SMALL = {"hidden": 12, "width": 6, "num_anchors": 20, "subgraph_size": 4}
+
+
+def random(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def graph(nodes: int = 40, joined: int = 40, zero: int = 0) -> Graph:
+    """Edges among the first `joined` nodes; the last `zero` nodes have no features."""
+    draw = np.random.default_rng(0)
+    edges = np.triu(draw.random((nodes, nodes)) < 0.3, 1)
+    edges[joined:] = edges[:, joined:] = False
+    features = draw.random((nodes, 5), dtype=np.float32)
+    features[nodes - zero :] = 0
+    return Graph("g", sp.csr_array((edges | edges.T).astype(np.float32)), features, np.arange(nodes))
+
+
+def make(given: Graph | None = None, kind: type[Fossil] = Fossil, **changes: Any) -> tuple[Fossil, FossilGraph]:
+    method = kind.build(kind.configure(None, SMALL, changes), 5, 0)
+    return method, method.prepare(given or graph(), CPU)
+
+
+def test_the_other_subgraph_is_never_the_same_and_uniform_among_the_rest() -> None:
+    count, draws = 5, 4000
+    seen = torch.zeros(count, count)
+    generator = random()
+    for _ in range(draws):
+        seen[torch.arange(count), _others(count, generator)] += 1
+    assert seen.diagonal().sum() == 0
+    rest = seen[~torch.eye(count, dtype=torch.bool)] / draws
+    assert ((rest - 0.25).abs() < 5 * (0.25 * 0.75 / draws) ** 0.5).all()
+    assert _others(2, generator).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("similarity", "weight"),
+    [("fused_gromov_wasserstein", 0.3), ("wasserstein", 1.0), ("gromov_wasserstein", 0.0), ("pooled_cosine", 0.3)],
+)
+def test_feature_weight_follows_the_similarity(similarity: str, weight: float) -> None:
+    assert make(similarity=similarity, alpha=0.3)[0].feature_weight == weight
+
+
+def test_wasserstein_is_the_fused_distance_at_the_ends_of_alpha() -> None:
+    for similarity, alpha in (("wasserstein", 1.0), ("gromov_wasserstein", 0.0)):
+        losses = []
+        for changes in ({"similarity": similarity, "alpha": 0.4}, {"alpha": alpha}):
+            method, prepared = make(**changes)
+            losses.append(next(method.objectives(prepared, random())).record["ot"])
+        torch.testing.assert_close(losses[0], losses[1])
+
+
+def test_trained_apart_the_contrast_moves_the_encoder_alone_and_the_penalty_the_gate_alone() -> None:
+    method, prepared = make()
+    touched = []
+    for objective in method.objectives(prepared, random()):
+        method.zero_grad(set_to_none=True)
+        objective.loss.backward()  # type: ignore[no-untyped-call]
+        touched.append({name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None})
+    assert touched == [{"encoder", "generator"}, {"fusion"}]
+
+
+def test_trained_jointly_one_objective_moves_everything() -> None:
+    method, prepared = make(fusion_training="joint")
+    (objective,) = method.objectives(prepared, random())
+    objective.loss.backward()  # type: ignore[no-untyped-call]
+    assert objective.groups == ("encoder", "fusion")
+    assert all(p.grad is not None for p in method.parameters())
+    parts = [objective.record[key] for key in ("contrast", "fusion")]
+    torch.testing.assert_close(objective.loss, parts[0] + parts[1])
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "gcnii"])
+def test_without_a_feature_branch_there_is_no_gate(encoder: str) -> None:
+    method, prepared = make(encoder=encoder)
+    (objective,) = method.objectives(prepared, random())
+    assert method.fusion is None and set(method.parameter_groups()) == {"encoder"}
+    assert method.encode(prepared).fusion is None and "lambda_mean" not in objective.record
+
+
+def test_presets_differ_in_every_switch_between_code_and_paper() -> None:
+    released, paper = (Fossil.configure(preset).model_dump() for preset in ("released", "paper"))
+    different = {key: paper[key] for key in paper if paper[key] != released[key]}
+    assert different == dict(Fossil.presets["paper"])
+    assert len(different) == 13
+
+
+def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
+    assert {FossilV2.configure(preset).node_contrast for preset in FossilV2.presets} == {"subgraph_nodes"}  # type: ignore[attr-defined]
+    subgraphs = Subgraphs(torch.tensor([[0, 1, 2, 3], [2, 3, 4, 9]]), 0, 0)
+    for kind, nodes in ((Fossil, list(range(40))), (FossilV2, [0, 1, 2, 3, 4, 9])):
+        method, prepared = make(kind=kind)
+        tensors = prepared.tensors
+        original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
+        generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
+        _, record = method.contrast(original, generated, subgraphs, prepared.sampler, random())
+        expected = node_contrast(original.embeddings[nodes], generated.embeddings[nodes], 0.8)
+        torch.testing.assert_close(record["node"], expected)
+
+
+def test_shared_negatives_come_from_one_subgraph(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(count: int, generator: torch.Generator) -> torch.Tensor:
+        calls.append(count)
+        return _others(count, generator)
+
+    monkeypatch.setattr("fossil.methods.fossil._others", counted)
+    for negatives, expected in (("independent", 2), ("shared", 1)):
+        calls.clear()
+        method, prepared = make(negatives=negatives)
+        next(method.objectives(prepared, random()))
+        assert len(calls) == expected
+
+
+def test_diagnostics_count_what_was_sampled() -> None:
+    method, prepared = make(graph(40, joined=30), num_anchors=40)
+    record = next(method.objectives(prepared, random())).record
+    assert record["skipped_isolated"] == 10 and record["subgraphs"] + record["skipped_too_small"] == 30
+    assert 0 < float(record["lambda_mean"]) < 1 and 1 <= float(record["effective_rank"]) <= 6
+
+
+def test_encoder_and_generator_share_one_slope_which_is_optimised_once() -> None:
+    method, _ = make(activation="prelu")
+    assert isinstance(method.encoder, DecoupledEncoder)
+    assert method.encoder.activation is method.generator.activation
+    parameters = method.parameter_groups()["encoder"].parameters
+    assert len(parameters) == len({id(p) for p in parameters})
+
+
+@pytest.mark.parametrize("node_contrast", ["all_nodes", "subgraph_nodes", "none"])
+def test_steps_in_which_no_subgraph_can_be_filled_do_not_end_the_training(node_contrast: str) -> None:
+    # Six nodes in two hundred have neighbours: most draws of two anchors meet none of them.
+    given = graph(200, joined=0)
+    clique = np.zeros((200, 200), np.float32)
+    clique[:6, :6] = 1 - np.eye(6)
+    given = Graph("g", sp.csr_array(clique), given.features, given.ids)
+    method, prepared = make(given, num_anchors=2, node_contrast=node_contrast)
+    method.check_trainable(prepared)
+    records: list[dict[str, float]] = []
+    Trainer(method, prepared, 0, CPU).run(
+        5,
+        lambda epoch, record: bool(records.append({k: float(v) for k, v in record.items()})),  # type: ignore[func-returns-value]
+    )
+    assert 0 in [record["subgraphs"] for record in records]
+    assert all(math.isfinite(value) for record in records for value in record.values())
+
+
+def test_a_graph_without_edges_is_refused_before_training() -> None:
+    method, prepared = make(graph(joined=0))
+    with pytest.raises(FossilError, match="40 have no neighbour"):
+        method.check_trainable(prepared)
+
+
+def test_isolated_nodes_without_features_do_not_drown_the_gradient() -> None:
+    # Such nodes have embedding zero at first. A zero vector has no direction that could be learnt.
+    largest = []
+    for zero in (0, 3):
+        method, prepared = make(graph(40, joined=37, zero=zero))
+        next(method.objectives(prepared, random())).loss.backward()  # type: ignore[no-untyped-call]
+        largest.append(max(float(p.grad.abs().max()) for p in method.parameters() if p.grad is not None))
+    assert largest[1] < 1e3 * largest[0]

@@ -1,0 +1,67 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fossil.nn.costs import Similarity, exponential_cost, thresholded
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "inner_product"])
+@pytest.mark.parametrize("temperature", [0.2, 1.0, 3.0])
+def test_cost_of_each_pair_is_the_written_formula(similarity: Similarity, temperature: float) -> None:
+    first, second = draw(3, 4, 5, seed=1), draw(3, 4, 5, seed=2)
+    found = exponential_cost(first, second, temperature, similarity)
+    assert found.shape == (3, 4, 4)
+    for b, i, j in np.ndindex(3, 4, 4):
+        x, y = first[b, i].numpy(), second[b, j].numpy()
+        alike = x @ y / (np.linalg.norm(x) * np.linalg.norm(y) if similarity == "cosine" else 1)
+        assert found[b, i, j].item() == pytest.approx(math.exp(-alike / temperature), rel=1e-12)
+
+
+def test_zero_vectors_cost_one_and_keep_the_gradient_finite() -> None:
+    first = draw(1, 3, 4)
+    first[0, 1] = 0
+    first.requires_grad_()
+    found = exponential_cost(first, first, 0.5, "cosine")
+    torch.testing.assert_close(found[0, 1].detach(), torch.ones(3, dtype=torch.float64))
+    found.sum().backward()  # type: ignore[no-untyped-call]
+    assert first.grad is not None and first.grad.isfinite().all()
+
+
+def test_cosine_costs_pass_finite_differences() -> None:
+    views = draw(2, 3, 4, seed=1).requires_grad_(), draw(2, 3, 4, seed=2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, y: exponential_cost(x, y, 0.7, "cosine"), views)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_threshold_is_taken_per_matrix(share: float) -> None:
+    costs = draw(4, 5, 5).exp() * torch.tensor([1.0, 10, 100, 0.1], dtype=torch.float64)[:, None, None]
+    found = thresholded(costs, share)
+    for b in range(4):
+        matrix = costs[b].numpy()
+        point = matrix.min() + share * (matrix.max() - matrix.min())
+        np.testing.assert_allclose(found[b].numpy(), np.maximum(matrix - point, 0), rtol=1e-12, atol=1e-14)
+
+
+def test_a_share_of_zero_leaves_the_costs_as_they_are() -> None:
+    costs = draw(2, 3, 3).exp()
+    assert thresholded(costs, 0) is costs
+
+
+def test_equal_costs_become_zero_with_a_finite_gradient() -> None:
+    costs = torch.full((1, 3, 3), 2.0, requires_grad=True)
+    found = thresholded(costs, 0.1)
+    found.sum().backward()  # type: ignore[no-untyped-call]
+    assert torch.equal(found, torch.zeros(1, 3, 3))
+    assert costs.grad is not None and costs.grad.isfinite().all()
+
+
+def test_thresholded_costs_pass_finite_differences() -> None:
+    costs = draw(2, 4, 4).exp().requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: thresholded(c, 0.1), (costs,))

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fossil.nn.encoders import Branches
+from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
+
+NODES, WIDTH, HIDDEN = 17, 6, 4
+
+
+def random(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def branches(nodes: int = NODES, requires_grad: bool = False) -> Branches:
+    return Branches(
+        *(torch.randn(nodes, WIDTH, generator=random(seed)).requires_grad_(requires_grad) for seed in (1, 2))
+    )
+
+
+def gate(drop: float = 0.0, *, centrality: bool = True, nonlinear: bool = False, drop_logit: bool = True) -> FusionGate:
+    torch.manual_seed(0)
+    return FusionGate(WIDTH, HIDDEN, with_centrality=centrality, drop=drop, nonlinear=nonlinear, drop_logit=drop_logit)
+
+
+def degrees(nodes: int = NODES) -> Tensor:
+    return torch.randint(0, 5, (nodes, 1), generator=random(3)).float()
+
+
+@pytest.mark.parametrize("nonlinear", [False, True])
+@pytest.mark.parametrize("centrality", [False, True])
+def test_lambda_is_the_written_formula(nonlinear: bool, centrality: bool) -> None:
+    psi, given = gate(centrality=centrality, nonlinear=nonlinear), branches()
+    weights = {name: value.double().numpy() for name, value in psi.state_dict().items()}
+    assert given.feature is not None
+    parts = [
+        given.feature.double().numpy() @ weights["of_feature.weight"].T + weights["of_feature.bias"],
+        given.structure.double().numpy() @ weights["of_structure.weight"].T + weights["of_structure.bias"],
+    ]
+    if nonlinear:
+        parts = [np.maximum(part, 0) for part in parts]
+    if centrality:
+        parts.append(degrees().double().numpy())
+    logit = np.hstack(parts) @ weights["join.weight"].T + weights["join.bias"]
+    found = psi(given, degrees() if centrality else None, None)
+    assert found.shape == (NODES, 1)
+    np.testing.assert_allclose(found.detach().numpy(), 1 / (1 + np.exp(-logit)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("random_seed", [None, 0])
+def test_lambda_lies_strictly_between_zero_and_one(random_seed: int | None) -> None:
+    found = gate(0.3)(branches(500), degrees(500), None if random_seed is None else random(random_seed))
+    assert found.min().item() > 0 and found.max().item() < 1
+
+
+def test_weights_are_xavier_normal_with_gain() -> None:
+    torch.manual_seed(0)
+    psi = FusionGate(400, 300, with_centrality=True, drop=0, nonlinear=False, drop_logit=True)
+    for layer, fans in ((psi.of_feature, 700), (psi.of_structure, 700), (psi.join, 602)):
+        assert layer.weight.std().item() == pytest.approx(1.414 * (2 / fans) ** 0.5, rel=0.1)
+
+
+def test_logit_dropout_sets_lambda_to_one_half_on_its_share_of_nodes() -> None:
+    nodes, share = 20_000, 0.3
+    given, centrality = branches(nodes), degrees(nodes)
+    halves = (gate(share)(given, centrality, random()) == 0.5).double().mean().item()
+    assert abs(halves - share) < 5 * (share * (1 - share) / nodes) ** 0.5
+    without = gate(share, drop_logit=False)(given, centrality, random())
+    assert (without == 0.5).double().mean().item() < 0.001
+    still = gate(share)(given, centrality, None)
+    assert (still == 0.5).double().mean().item() < 0.001
+
+
+def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
+    psi, given = gate(0.4), branches()
+    still = psi(given, degrees(), None)
+    assert torch.equal(still, psi.train()(given, degrees(), None))
+    assert torch.equal(psi(given, degrees(), random(1)), psi(given, degrees(), random(1)))
+    assert not torch.equal(psi(given, degrees(), random(1)), psi(given, degrees(), random(2)))
+
+
+def test_the_kept_logits_are_rescaled() -> None:
+    psi, given = gate(0.25), branches()
+    for layer in (psi.of_feature, psi.of_structure):  # leave the logit to the centrality, which is never dropped
+        torch.nn.init.zeros_(layer.weight)
+        torch.nn.init.zeros_(layer.bias)
+    still, dropped = (torch.logit(psi(given, degrees(), r)) for r in (None, random()))
+    kept = dropped != 0
+    assert 0 < kept.sum() < NODES
+    torch.testing.assert_close(dropped[kept], still[kept] / 0.75, rtol=1e-4, atol=1e-5)
+
+
+def test_fuse_adds_weighted_structure_or_returns_it_alone() -> None:
+    given = branches()
+    fusion = torch.rand(NODES, 1, generator=random(4))
+    assert given.feature is not None
+    for node in range(NODES):
+        expected = given.feature[node] + fusion[node, 0] * given.structure[node]
+        torch.testing.assert_close(fuse(given, fusion)[node], expected)
+    assert torch.equal(fuse(Branches(None, given.structure), None), given.structure)
+
+
+@pytest.mark.parametrize(("alpha", "l2", "mean"), [(0.5, 1e6, 1.0), (0.0, 10.0, 2.0), (1.0, 0.0, 0.0), (0.3, 1.0, 5.0)])
+def test_penalty_is_equation_19(alpha: float, l2: float, mean: float) -> None:
+    given = branches()
+    fusion = torch.rand(NODES, 1, generator=random(4))
+    assert given.feature is not None
+    f, s, weight = (t.double().numpy() for t in (given.feature, given.structure, fusion[:, 0]))
+    similarity = sum(weight[i] * (f[i] @ s[i]) / (np.linalg.norm(f[i]) * np.linalg.norm(s[i])) for i in range(NODES))
+    expected = {
+        "fusion_similarity": similarity,
+        "fusion_l2": l2 * np.sqrt((weight**2).sum()),
+        "fusion_mean": mean * abs(weight.sum() / NODES - (1 - alpha)),
+    }
+    total, parts = fusion_penalty(fusion, given, alpha=alpha, l2=l2, mean=mean)
+    assert list(parts) == list(expected)
+    for name, value in expected.items():
+        assert parts[name].item() == pytest.approx(value, rel=1e-5, abs=1e-5), name
+    assert total.item() == pytest.approx(sum(expected.values()), rel=1e-5, abs=1e-5)
+
+
+def test_penalty_is_finite_for_nodes_without_structure_or_features() -> None:
+    given = branches(requires_grad=True)
+    assert given.feature is not None
+    mask = torch.ones(NODES, 1)
+    mask[:3] = 0
+    zeroed = Branches(given.feature * mask, given.structure * mask.flip(0))
+    fusion = torch.rand(NODES, 1, generator=random(4)).requires_grad_()
+    total, _ = fusion_penalty(fusion, zeroed, alpha=0.5, l2=1.0, mean=1.0)
+    total.backward()  # type: ignore[no-untyped-call]
+    assert torch.isfinite(total) and all(
+        t.grad is not None and t.grad.isfinite().all() for t in (given.feature, given.structure, fusion)
+    )

@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+import fossil.nn.sparse as module
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
+
+
+def random(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def pattern(rows: int, columns: int, density: float = 0.3, seed: int = 0) -> SparseMatrix:
+    """A matrix with empty rows and columns, and values in float64."""
+    dense = torch.rand(rows, columns, generator=random(seed)) < density
+    dense[rows // 2] = dense[:, columns // 3] = False
+    matrix = SparseMatrix.from_scipy(sp.csr_array(dense.numpy().astype(np.float32)))
+    return matrix.with_values(torch.randn(matrix.num_entries, generator=random(seed + 1), dtype=torch.float64))
+
+
+def filled(matrix: SparseMatrix, values: Tensor) -> Tensor:
+    """The dense form, differentiable in the values."""
+    dense = values.new_zeros(matrix.shape)
+    return dense.index_put((matrix.row, matrix.col), values)
+
+
+def test_from_scipy_keeps_values_and_sorts_columns() -> None:
+    unsorted = sp.csr_array((np.array([1.0, 2, 3]), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
+    matrix = SparseMatrix.from_scipy(unsorted)
+    assert matrix.crow.tolist() == [0, 2, 3] and matrix.col.tolist() == [0, 2, 1] and matrix.row.tolist() == [0, 0, 1]
+    assert matrix.values.tolist() == [2, 1, 3] and matrix.values.dtype == torch.float32
+    assert unsorted.indices.tolist() == [2, 0, 1]  # the caller's matrix stays as it was
+
+
+@pytest.mark.parametrize("shape", [(7, 7), (5, 11), (11, 5)])
+@pytest.mark.parametrize("chunk", [1 << 24, 6])
+def test_product_and_both_gradients_are_those_of_the_dense_product(
+    shape: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", chunk)
+    matrix = pattern(*shape)
+    upstream = torch.randn(shape[0], 4, generator=random(5), dtype=torch.float64)
+    gradients, products = [], []
+    for sparse in (True, False):
+        values = matrix.values.clone().requires_grad_()
+        dense = torch.randn(shape[1], 4, generator=random(3), dtype=torch.float64).requires_grad_()
+        product = matrix.matmul(dense, values) if sparse else filled(matrix, values) @ dense
+        product.backward(upstream)  # type: ignore[no-untyped-call]
+        products.append(product.detach())
+        gradients.append((values.grad, dense.grad))
+    torch.testing.assert_close(products[0], products[1], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
+
+
+def test_product_passes_finite_differences_in_values_and_dense() -> None:
+    matrix = pattern(6, 8)
+    dense = torch.randn(8, 3, generator=random(3), dtype=torch.float64).requires_grad_()
+    values = matrix.values.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v, d: matrix.matmul(d, v), (values, dense))
+
+
+def test_product_takes_strided_inputs_and_float32() -> None:
+    matrix = pattern(6, 8)
+    single = matrix.with_values(matrix.values.float())
+    dense = torch.randn(3, 8, generator=random(3)).T
+    expected = filled(matrix, matrix.values) @ dense.double()
+    torch.testing.assert_close(single.matmul(dense).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_other_values_share_the_pattern_and_leave_the_first_alone() -> None:
+    matrix = pattern(6, 8)
+    doubled = matrix.with_values(2 * matrix.values)
+    dense = torch.eye(8, dtype=torch.float64)
+    torch.testing.assert_close(doubled.matmul(dense), 2 * matrix.matmul(dense))
+    assert doubled.transposed is matrix.transposed
+
+
+def test_row_softmax_and_its_gradient_are_those_of_a_masked_dense_softmax() -> None:
+    matrix = pattern(9, 9)
+    upstream = torch.randn(matrix.num_entries, generator=random(8), dtype=torch.float64)
+    scores = (5 * torch.randn(matrix.num_entries, generator=random(7), dtype=torch.float64)).requires_grad_()
+    found = matrix.row_softmax(scores)
+    found.backward(upstream)  # type: ignore[no-untyped-call]
+    plain = scores.detach().clone().requires_grad_()
+    hidden = plain.new_full(matrix.shape, -torch.inf).index_put((matrix.row, matrix.col), plain)
+    taken = sorted(set(matrix.row.tolist()))
+    assert len(taken) < matrix.shape[0]  # some rows are empty
+    expected = torch.softmax(hidden[taken], 1)[[taken.index(row) for row in matrix.row.tolist()], matrix.col]
+    expected.backward(upstream)  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(scores.grad, plain.grad, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(matrix.row_softmax, (scores,))
+
+
+def test_row_softmax_of_large_scores_does_not_overflow() -> None:
+    matrix = SparseMatrix.from_scipy(sp.csr_array(np.ones((2, 2), np.float32)))
+    found = matrix.row_softmax(torch.tensor([1e4, 1e4 + 1, -1e4, -3e4]))
+    torch.testing.assert_close(found, torch.tensor([0.26894143, 0.7310586, 1, 0]))
+
+
+def test_a_matrix_without_entries_gives_zeros_and_zero_gradients() -> None:
+    matrix = SparseMatrix.from_scipy(sp.csr_array((4, 5), dtype=np.float32))
+    dense = torch.randn(5, 3, generator=random(), requires_grad=True)
+    values = torch.zeros(0, requires_grad=True)
+    product = matrix.matmul(dense, values)
+    product.sum().backward()  # type: ignore[no-untyped-call]
+    assert torch.equal(product, torch.zeros(4, 3))
+    assert dense.grad is not None and torch.equal(dense.grad, torch.zeros(5, 3))
+    assert values.grad is not None and values.grad.shape == (0,)
+    assert matrix.row_softmax(torch.zeros(0)).shape == (0,)
+
+
+def test_dense_and_sparse_features_project_alike() -> None:
+    features = sp.random_array((12, 7), density=0.4, rng=np.random.default_rng(0), dtype=np.float32)
+    weight = torch.randn(7, 3, generator=random())
+    upstream = torch.randn(12, 3, generator=random(1))
+    results = []
+    for host in (features.toarray(), sp.csr_array(features), sp.coo_array(features)):
+        parameter = weight.clone().requires_grad_()
+        product = FeatureMatrix.from_host(host).project(parameter)
+        product.backward(upstream)  # type: ignore[no-untyped-call]
+        results.append((product.detach(), parameter.grad))
+    expected = torch.from_numpy(features.toarray())
+    for result in results:
+        torch.testing.assert_close(result, (expected @ weight, expected.T @ upstream))
+
+
+def test_features_keep_their_layout() -> None:
+    assert isinstance(FeatureMatrix.from_host(np.eye(3)).data, Tensor)
+    assert isinstance(FeatureMatrix.from_host(sp.csr_array(np.eye(3))).data, SparseMatrix)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_are_copied_so_that_read_only_arrays_stay_untouched(sparse: bool) -> None:
+    host = np.eye(3, dtype=np.float32)
+    matrix = sp.csr_array(host)
+    stored = matrix.data if sparse else host
+    stored.flags.writeable = False
+    data = FeatureMatrix.from_host(matrix if sparse else host).data
+    (data if isinstance(data, Tensor) else data.values).zero_()
+    np.testing.assert_array_equal(stored, np.ones(3) if sparse else np.eye(3))
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.5, 0.8])
+def test_dropout_zeroes_the_share_and_rescales_the_rest(probability: float) -> None:
+    count = 100_000
+    dropped = dropout(torch.full((count,), 3.0), probability, random())
+    share = (dropped == 0).double().mean().item()
+    assert abs(share - probability) < 5 * (probability * (1 - probability) / count) ** 0.5
+    torch.testing.assert_close(dropped[dropped != 0].unique(), torch.tensor([3 / (1 - probability)]))  # type: ignore[no-untyped-call]
+
+
+def test_dropout_follows_its_generator_alone() -> None:
+    values = torch.rand(50, 4, generator=random())
+    first = dropout(values, 0.5, random(1))
+    torch.rand(7)  # ambient draws do not matter
+    assert torch.equal(first, dropout(values, 0.5, random(1)))
+    assert not torch.equal(first, dropout(values, 0.5, random(2)))
+
+
+def test_dropout_without_generator_or_probability_changes_nothing() -> None:
+    values = torch.rand(5, 4, generator=random())
+    features = FeatureMatrix(values)
+    assert dropout(values, 0.5, None) is values and dropout(values, 0.0, random()) is values
+    assert features.dropout(0.5, None) is features and features.dropout(0.0, random()) is features
+
+
+def test_dropout_passes_the_gradient_of_what_it_kept() -> None:
+    values = torch.rand(100, generator=random(), requires_grad=True)
+    dropped = dropout(values, 0.25, random(1))
+    dropped.sum().backward()  # type: ignore[no-untyped-call]
+    assert values.grad is not None
+    torch.testing.assert_close(values.grad, (dropped != 0).float() / 0.75)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_feature_dropout_rescales_entries_and_leaves_the_features_alone(sparse: bool) -> None:
+    host = np.random.default_rng(0).random((400, 50), dtype=np.float32) + 1
+    host[::2] = 0
+    features = FeatureMatrix.from_host(sp.csr_array(host) if sparse else host)
+    before = features.project(torch.eye(50))
+    dropped = features.dropout(0.3, random()).project(torch.eye(50))
+    ratio = (dropped / before)[1::2]
+    assert torch.equal(features.project(torch.eye(50)), before)
+    assert torch.equal(dropped[::2], torch.zeros(200, 50))
+    assert abs((ratio == 0).float().mean().item() - 0.3) < 5 * (0.21 / 10_000) ** 0.5
+    torch.testing.assert_close(ratio[ratio != 0], torch.full_like(ratio[ratio != 0], 1 / 0.7))

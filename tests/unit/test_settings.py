@@ -1,0 +1,133 @@
+import math
+from typing import Any, Literal
+
+import pytest
+from pydantic import ValidationError
+
+from fossil.errors import SettingError, nearest
+from fossil.settings import Settings, parse_assignments, setting
+
+
+class Example(Settings):
+    rate: float = setting(0.1, "size of a step", gt=0, search=[0.1, 0.2], origin="Section 5")
+    kind: Literal["small", "large"] = setting("small", "which one", search=["small", "large"])
+    layers: int = setting(2, "depth", ge=1, le=8)
+    limit: float | None = setting(None, "upper limit")
+
+
+def test_defaults_hold_when_nothing_is_said() -> None:
+    assert Example.build({}).model_dump() == {"rate": 0.1, "kind": "small", "layers": 2, "limit": None}
+
+
+def test_unknown_names_are_refused_with_the_nearest_valid_one() -> None:
+    with pytest.raises(SettingError) as caught:
+        Example.build({"layer": 3})
+    assert "'layer'" in caught.value.what
+    assert caught.value.remedy == "Did you mean 'layers'?"
+
+
+def test_a_name_like_no_other_lists_them_all() -> None:
+    with pytest.raises(SettingError, match=r"Known names: kind, layers, limit, rate\."):
+        Example.build({"zzzzzz": 3})
+    assert nearest("RATE", ["rate", "kind"]) == "Did you mean 'rate'?"
+
+
+def test_a_name_that_is_no_word_is_refused_like_any_unknown_one() -> None:
+    with pytest.raises(SettingError, match="Unknown setting '1'"):
+        Example.build({1: 2})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rate", 0),
+        ("rate", -1.0),
+        ("rate", math.nan),
+        ("rate", "fast"),
+        ("kind", "medium"),
+        ("layers", 0),
+        ("layers", 9),
+        ("layers", 1.5),
+        ("limit", "high"),
+        ("layers", None),
+    ],
+)
+def test_impossible_values_are_refused_with_the_value_and_the_meaning(name: str, value: Any) -> None:
+    with pytest.raises(SettingError) as caught:
+        Example.build({name: value})
+    assert caught.value.what.startswith(f"{name}={value!r} is not accepted")
+    assert caught.value.remedy == Example.explain(name)
+
+
+def test_explain_gives_meaning_and_default() -> None:
+    assert Example.explain("rate") == "rate: size of a step (default 0.1)."
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError):
+        Example().layers = 3  # type: ignore[misc]
+
+
+def test_updated_returns_a_checked_copy() -> None:
+    first = Example.build({"kind": "large"})
+    second = first.updated({"layers": 5})
+    assert (second.kind, second.layers, first.layers) == ("large", 5, 2)
+    with pytest.raises(SettingError):
+        first.updated({"layers": 50})
+    with pytest.raises(SettingError, match="Did you mean 'limit'"):
+        first.updated({"limits": 50})
+
+
+def test_search_space_holds_the_declared_values_alone_and_is_a_copy() -> None:
+    space = Example.search_space()
+    assert space == {"rate": [0.1, 0.2], "kind": ["small", "large"]}
+    space["rate"].append(9)
+    assert Example.search_space()["rate"] == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=3", 3),
+        ("a=-2", -2),
+        ("a=0.5", 0.5),
+        ("a=1e-3", 0.001),
+        ("a=1E6", 1e6),
+        ("a=-5e+2", -500.0),
+        ("a=.5", 0.5),
+        ("a=null", None),
+        ("a=~", None),
+        ("a=", None),
+        ("a=true", True),
+        ("a=gcn", "gcn"),
+        ("a=two_hop", "two_hop"),
+        ("a=cuda:0", "cuda:0"),
+        ("a=x=y", "x=y"),
+        (" a = gcn", "gcn"),
+    ],
+)
+def test_assignments_are_read_as_people_mean_them(text: str, value: Any) -> None:
+    found = parse_assignments([text])
+    assert found == {"a": value}
+    assert type(found["a"]) is type(value)
+
+
+def test_later_assignments_win_and_order_is_kept() -> None:
+    assert list(parse_assignments(["b=1", "a=2", "b=3"]).items()) == [("b", 3), ("a", 2)]
+    assert parse_assignments([]) == {}
+
+
+@pytest.mark.parametrize("text", ["alpha", "=3", " =3", "", "alpha:3"])
+def test_other_forms_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(SettingError, match="not of the form key=value") as caught:
+        parse_assignments([text])
+    assert "alpha=0.3" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "text", ["a=[1", "a={", "a='x", "a=!!python/object/apply:os.getcwd []", "a=2020-13-45", "a=0b_"]
+)
+def test_unreadable_values_are_refused_by_name(text: str) -> None:
+    with pytest.raises(SettingError, match="cannot be read") as caught:
+        parse_assignments([text])
+    assert repr(text) in caught.value.what

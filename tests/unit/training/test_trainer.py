@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from fossil.graph.graph import Graph
+from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.registry import get_method
+from fossil.seeding import derive
+from fossil.settings import Settings
+from fossil.training.checkpoint import load_tensors, save_tensors
+from fossil.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+EPOCHS = 5
+
+
+def never(epoch: int, record: dict[str, Tensor | float]) -> bool:
+    return False
+
+
+class Toy(Method[Tensor]):
+    """Two numbers, two objectives; notes what it saw."""
+
+    name: ClassVar[str] = "toy"
+    title: ClassVar[str] = "Toy"
+    Config = Settings
+
+    def __init__(self) -> None:
+        super().__init__(Settings(), 1)
+        self.left, self.right = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(-3.0))
+        self.seen: list[Any] = []
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        return {"left": ParameterGroup([self.left], 0.1, 0.0), "right": ParameterGroup([self.right], 0.01, 0.5)}
+
+    def prepare(self, graph: Graph, device: torch.device) -> Tensor:
+        return torch.ones(3)
+
+    def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        self.seen.append(("draw", torch.rand(1, generator=random).item(), self.training))
+        loss = self.left.square() + self.right.square()
+        yield Objective(loss, ("left",), {"first": loss, "constant": 1.0})
+        self.seen.append(("left after first", self.left.item(), self.right.item()))
+        loss = self.left * self.right
+        yield Objective(loss, ("right",), {"second": loss})
+
+    def encode(self, prepared: Tensor) -> Encoding:
+        return Encoding(prepared[:, None])
+
+
+def test_a_step_optimises_each_objective_in_turn_with_its_own_groups() -> None:
+    method = Toy()
+    record = Trainer(method, torch.ones(3), 0, CPU).step()
+    # Adam's first step has the size of the rate, against the sign of the gradient (here with the decay's part added).
+    after_first = method.seen[1]
+    assert after_first == ("left after first", pytest.approx(1.9), -3.0)
+    assert method.left.item() == pytest.approx(1.9)
+    assert method.right.item() == pytest.approx(-3.0 - 0.01 * np.sign(1.9 - 0.5 * 3))
+    assert record["first"].item() == pytest.approx(13) and record["constant"] == 1.0  # type: ignore[union-attr]
+    assert record["second"].item() == pytest.approx(-5.7)  # type: ignore[union-attr]
+    assert not any(isinstance(value, Tensor) and value.requires_grad for value in record.values())
+
+
+def test_weights_follow_plain_adam() -> None:
+    method = Toy()
+    trainer = Trainer(method, torch.ones(3), 0, CPU)
+    trainer.run(EPOCHS, never)
+    left, right = torch.tensor(2.0), torch.tensor(-3.0)
+    first, second, moments = [0.0, 0.0], [0.0, 0.0], (0.9, 0.999)
+    for step in range(1, EPOCHS + 1):
+        for index, rate in enumerate((0.1, 0.01)):
+            gradient = (2 * left if index == 0 else left + 0.5 * right).item()
+            first[index] = moments[0] * first[index] + (1 - moments[0]) * gradient
+            second[index] = moments[1] * second[index] + (1 - moments[1]) * gradient**2
+            mean, square = first[index] / (1 - moments[0] ** step), second[index] / (1 - moments[1] ** step)
+            (left if index == 0 else right).sub_(rate * mean / (square**0.5 + 1e-8))
+    assert (method.left.item(), method.right.item()) == pytest.approx((left.item(), right.item()), rel=1e-5)
+
+
+def test_each_step_draws_from_a_stream_named_by_its_epoch() -> None:
+    method = Toy()
+    Trainer(method, torch.ones(3), 7, CPU).run(3, never)
+    drawn = [entry for entry in method.seen if entry[0] == "draw"]
+    for epoch, (_, value, training) in enumerate(drawn):
+        generator = torch.Generator().manual_seed(derive(7, "step", epoch))
+        assert value == torch.rand(1, generator=generator).item() and training
+
+
+def test_running_stops_at_the_total_or_when_asked() -> None:
+    trainer = Trainer(Toy(), torch.ones(3), 0, CPU)
+    seen: list[int] = []
+
+    def stop_at_two(epoch: int, record: dict[str, Tensor | float]) -> bool:
+        seen.append(epoch)
+        return epoch == 2
+
+    trainer.run(4, stop_at_two)
+    assert (seen, trainer.epoch) == ([1, 2], 2)
+    trainer.run(4, stop_at_two)
+    assert (seen, trainer.epoch) == ([1, 2, 3, 4], 4)
+    trainer.run(4, stop_at_two)
+    assert trainer.epoch == 4
+
+
+def graph() -> Graph:
+    random = np.random.default_rng(0)
+    upper = np.triu(random.random((30, 30)) < 0.2, 1)
+    matrix = sp.csr_array((upper | upper.T).astype(np.float32))
+    return Graph("g", matrix, random.random((30, 5), dtype=np.float32), np.arange(30))
+
+
+def fresh(method: str, seed: int = 0, **changes: Any) -> Trainer:
+    kind = get_method(method)
+    small = {"hidden": 12, "width": 6, "num_anchors": 10, "subgraph_size": 4}
+    built = kind.build(kind.configure(None, small, changes), 5, seed)
+    return Trainer(built, built.prepare(graph(), CPU), seed, CPU)
+
+
+def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3, EPOCHS])
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("fossil", {}),
+        ("fossil_v2", {"activation": "relu", "fusion_training": "joint"}),
+        ("fossil", {"encoder": "gcn", "generator": "random_edges"}),
+    ],
+)
+def test_a_continued_run_ends_bit_for_bit_where_an_uninterrupted_one_does(
+    tmp_path: Path, method: str, changes: dict[str, Any], stop: int
+) -> None:
+    whole = fresh(method, **changes)
+    records: list[dict[str, float]] = []
+    whole.run(EPOCHS, lambda epoch, record: bool(records.append({k: float(v) for k, v in record.items()})))  # type: ignore[func-returns-value]
+
+    begun = fresh(method, **changes)
+    begun.run(stop, never)
+    save_tensors(tmp_path / "checkpoint", begun.state(), {"epoch": begun.epoch})
+    checkpoint = load_tensors(tmp_path / "checkpoint")
+    continued = fresh(method, **changes)
+    continued.step()  # whatever the fresh trainer did before must not matter
+    continued.load_state(checkpoint.tensors, checkpoint.about["epoch"])
+    later: list[dict[str, float]] = []
+    continued.run(EPOCHS, lambda epoch, record: bool(later.append({k: float(v) for k, v in record.items()})))  # type: ignore[func-returns-value]
+    assert same(continued.state(), whole.state())
+    assert later == records[stop:]
+
+
+def test_a_continued_run_does_not_depend_on_the_ambient_generator() -> None:
+    first = fresh("fossil")
+    first.run(2, never)
+    torch.manual_seed(99)
+    second = fresh("fossil")
+    torch.rand(5)
+    second.run(2, never)
+    assert same(first.state(), second.state())
+
+
+def test_state_holds_weights_and_the_moments_of_every_group() -> None:
+    trainer = fresh("fossil")
+    trainer.run(1, never)
+    names = set(trainer.state())
+    assert {f"weights/{name}" for name in trainer.method.state_dict()} <= names
+    groups = trainer.method.parameter_groups()
+    expected = {
+        f"optimizer/{group}/{index}/{moment}"
+        for group, content in groups.items()
+        for index in range(len(content.parameters))
+        for moment in ("step", "exp_avg", "exp_avg_sq")
+    }
+    assert {name for name in names if name.startswith("optimizer/")} == expected
+
+
+def test_precision_of_products_is_restored_after_a_run() -> None:
+    before = torch.backends.cuda.matmul.allow_tf32
+    trainer = Trainer(Toy(), torch.ones(3), 0, CPU, "tf32")
+    inside: list[bool] = []
+    trainer.run(1, lambda epoch, record: bool(inside.append(torch.backends.cuda.matmul.allow_tf32)))  # type: ignore[func-returns-value]
+    assert inside == [True] and torch.backends.cuda.matmul.allow_tf32 is before
