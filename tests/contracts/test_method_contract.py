@@ -296,5 +296,5 @@ def test_a_subgraph_size_that_no_component_can_fill_is_refused(name: str, reach:
             continue
         with pytest.raises(GraphError, match="subgraph_size=6") as caught:
             method.check_trainable(prepared)
-        assert "of 23 nodes tried, 3 have no neighbour and 20 have too few" in caught.value.what
+        assert "of 23 tried, 3 have no neighbour and 20 have too few" in caught.value.what
         assert "Lower subgraph_size" in caught.value.remedy

@@ -8,12 +8,13 @@ from fossil.seeding import derive, numpy_generator, torch_generator
 
 
 def test_a_stream_is_the_hash_of_its_names_without_the_last_bit() -> None:
-    digest = hashlib.sha256(b"7/train/17").hexdigest()
+    digest = hashlib.sha256(b'[7, "train", 17]').hexdigest()
     assert derive(7, "train", 17) == int(digest[:16], 16) // 2
 
 
 @pytest.mark.parametrize(
-    "other", [(1, "init", 3), (0, "step", 3), (0, "init", 4), (0, 3, "init"), (0, "init"), (0, "init", 3, 0)]
+    "other",
+    [(1, "init", 3), (0, "step", 3), (0, "init", 4), (0, 3, "init"), (0, "init"), (0, "init", 3, 0), (0, "init, 3")],
 )
 def test_seed_names_and_their_order_all_matter(other: tuple[int, ...]) -> None:
     assert derive(*other) != derive(0, "init", 3)
