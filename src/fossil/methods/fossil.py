@@ -33,7 +33,7 @@ from fossil.nn.generators import (
 )
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.tensors import GraphTensors
-from fossil.nn.unit import cosine
+from fossil.nn.unit import cosine, unit_vectors
 from fossil.seeding import torch_generator
 from fossil.transport import FusedProblem, solve
 
@@ -208,22 +208,21 @@ class Fossil(Method[FossilGraph]):
             cosines = torch.cat([cosine(u, v) for u, v in pairs])
             return torch.exp(cosines / config.temperature), {}
 
-        def cost(first: Tensor, second: Tensor) -> Tensor:
-            raw = exponential_cost(first, second, config.temperature, config.cost_similarity)
-            return thresholded(raw, config.cost_threshold)
-
-        within = torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature)
+        U, V = unit_vectors(X), unit_vectors(Y)
+        first, second = (U, V) if config.cost_similarity == "cosine" else (X, Y)
+        within = torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature)  # S×K×K
         if config.structure_cost == "product":
-            of_X = cost(X, X)
-            source, as_target, of_Y = of_X * within, of_X, cost(Y, Y)
+            both = torch.cat([first, second])
+            of_first, of_second = self.cost(both, both).chunk(2)
+            source, target = of_first * within, of_first
         else:
-            # Â is made of cosines whatever the feature costs are made of.
-            source = as_target = within
-            of_Y = exponential_cost(Y, Y, config.temperature, "cosine")
+            # Â is made of cosines, whatever the feature costs are made of.
+            source = target = within
+            of_second = exponential_cost(V, V, config.temperature)
         problem = FusedProblem.uniform(
-            feature_cost=torch.cat([cost(X, Y), cost(X, X[a]), cost(X, Y[b])]),
+            feature_cost=self.cost(torch.cat([first] * 3), torch.cat([second, first[a], second[b]])),
             source_structure=torch.cat([source] * 3),
-            target_structure=torch.cat([of_Y, as_target[a], of_Y[b]]),
+            target_structure=torch.cat([of_second, target[a], of_second[b]]),
             alpha=self.feature_weight,
         )
         solution = solve(
@@ -244,6 +243,10 @@ class Fossil(Method[FossilGraph]):
             "marginal_error": solution.row_error.mean(),
         }
         return torch.exp(-solution.value / temperature), solver
+
+    def cost(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the costs between the nodes of paired subgraphs (Eq. 12), B×K×K."""
+        return thresholded(exponential_cost(first, second, self.config.temperature), self.config.cost_threshold)
 
     def penalty(self, view: View) -> tuple[Tensor, Record]:
         """Return the embedding fusion loss L_θ (Section 4.6.3)."""

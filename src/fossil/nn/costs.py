@@ -7,26 +7,22 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fossil.nn.unit import unit_vectors
 from fossil.transport.precision import full_float32
 
 Similarity = Literal["cosine", "inner_product"]
 
 
-def exponential_cost(first: Tensor, second: Tensor, temperature: float, similarity: Similarity) -> Tensor:
-    """Return exp(-s(x, y)/τ) for all pairs of nodes of paired subgraphs.
+def exponential_cost(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """Return exp(-x·y/τ) for all pairs of nodes of paired subgraphs; of cosines, if the vectors have unit length.
 
     Args:
         first: B×K×D.
         second: B×K×D.
         temperature: τ.
-        similarity: `cosine`, or the paper's raw `inner_product`.
 
     Returns:
         B×K×K costs.
     """
-    if similarity == "cosine":
-        first, second = unit_vectors(first), unit_vectors(second)
     with full_float32():
         return torch.exp(-(first @ second.transpose(1, 2)) / temperature)
 

@@ -44,7 +44,9 @@ class Trainer:
         self.method, self.prepared, self.seed, self.precision = method, prepared, seed, precision
         self.random = torch.Generator(device=device)
         self.optimizers = {
-            name: torch.optim.Adam(group.parameters, lr=group.learning_rate, weight_decay=group.weight_decay)
+            name: torch.optim.Adam(
+                group.parameters, lr=group.learning_rate, weight_decay=group.weight_decay, fused=True
+            )
             for name, group in method.parameter_groups().items()
         }
         self.epoch = 0

@@ -5,38 +5,46 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.nn.costs import Similarity, exponential_cost, thresholded
+from fossil.nn.costs import exponential_cost, thresholded
+from fossil.nn.unit import cosine, unit_vectors
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "inner_product"])
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 3.0])
-def test_cost_of_each_pair_is_the_written_formula(similarity: Similarity, temperature: float) -> None:
+def test_cost_of_each_pair_is_the_written_formula(temperature: float) -> None:
     first, second = draw(3, 4, 5, seed=1), draw(3, 4, 5, seed=2)
-    found = exponential_cost(first, second, temperature, similarity)
-    assert found.shape == (3, 4, 4)
+    raw = exponential_cost(first, second, temperature)
+    of_cosines = exponential_cost(unit_vectors(first), unit_vectors(second), temperature)
+    assert raw.shape == of_cosines.shape == (3, 4, 4)
     for b, i, j in np.ndindex(3, 4, 4):
         x, y = first[b, i].numpy(), second[b, j].numpy()
-        alike = x @ y / (np.linalg.norm(x) * np.linalg.norm(y) if similarity == "cosine" else 1)
-        assert found[b, i, j].item() == pytest.approx(math.exp(-alike / temperature), rel=1e-12)
+        alike = x @ y / (np.linalg.norm(x) * np.linalg.norm(y))
+        assert raw[b, i, j].item() == pytest.approx(math.exp(-(x @ y) / temperature), rel=1e-12)
+        assert of_cosines[b, i, j].item() == pytest.approx(math.exp(-alike / temperature), rel=1e-12)
 
 
-def test_zero_vectors_cost_one_and_keep_the_gradient_finite() -> None:
+def test_zero_vectors_cost_one_and_keep_the_gradient_small() -> None:
     first = draw(1, 3, 4)
     first[0, 1] = 0
     first.requires_grad_()
-    found = exponential_cost(first, first, 0.5, "cosine")
+    unit = unit_vectors(first)
+    found = exponential_cost(unit, unit, 0.5)
     torch.testing.assert_close(found[0, 1].detach(), torch.ones(3, dtype=torch.float64))
     found.sum().backward()  # type: ignore[no-untyped-call]
-    assert first.grad is not None and first.grad.isfinite().all()
+    assert first.grad is not None and first.grad.abs().max() < 100
+
+
+def test_cosine_is_that_of_pytorch() -> None:
+    first, second = draw(6, 5, seed=1), draw(6, 5, seed=2)
+    torch.testing.assert_close(cosine(first, second), torch.nn.functional.cosine_similarity(first, second))
 
 
 def test_cosine_costs_pass_finite_differences() -> None:
     views = draw(2, 3, 4, seed=1).requires_grad_(), draw(2, 3, 4, seed=2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, y: exponential_cost(x, y, 0.7, "cosine"), views)
+    assert torch.autograd.gradcheck(lambda x, y: exponential_cost(unit_vectors(x), unit_vectors(y), 0.7), views)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
