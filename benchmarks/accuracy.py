@@ -78,11 +78,7 @@ def main() -> None:
                 arguments.results.parent.mkdir(parents=True, exist_ok=True)
                 with arguments.results.open("a") as stream:
                     stream.write(json.dumps(record) + "\n")
-                print(
-                    f"{graph:12}{method:10}{arguments.preset:9} seed {seed}: {100 * record['accuracy']:.2f} "
-                    f"(test maximum {100 * (record['test_maximum'] or 0):.2f}) in {record['seconds']:.1f} s",
-                    flush=True,
-                )
+                print(f"{graph:12}{method:10}{arguments.preset:9} seed {seed}: {_outcome(record)}", flush=True)
     print_table(records)
 
 
@@ -109,7 +105,8 @@ def measure(wanted: dict[str, Any], device: str, precision: str, runs: Path | No
         )
     except fossil.FossilError as error:
         # A method that fails on a graph has that as its result; the table says why.
-        return {"accuracy": 0.0, "test_maximum": None, "seconds": time.perf_counter() - began, "failed": str(error)}
+        failure = {"accuracy": None, "test_maximum": None, "failed": str(error)}
+        return failure | {"seconds": round(time.perf_counter() - began, 2)} | _circumstances(where, precision)
     seconds = time.perf_counter() - began
     rule = protocol(wanted["protocol"])
     seeds = [wanted["seed"] + 1000 * i for i in range(wanted["splits"])]
@@ -128,10 +125,18 @@ def measure(wanted: dict[str, Any], device: str, precision: str, runs: Path | No
         "subgraphs": last["subgraphs"],
         "marginal_error": last.get("marginal_error"),
         "peak_memory_gb": torch.cuda.max_memory_allocated(where) / 1e9 if where.type == "cuda" else None,
-        "device": describe_device(where),
-        "precision": precision,
-        "torch": torch.__version__,
-    }
+    } | _circumstances(where, precision)
+
+
+def _circumstances(device: torch.device, precision: str) -> dict[str, str]:
+    return {"device": describe_device(device), "precision": precision, "torch": torch.__version__}
+
+
+def _outcome(record: dict[str, Any]) -> str:
+    if "failed" in record:
+        return f"failed: {record['failed']}"
+    maximum = f" (test maximum {100 * record['test_maximum']:.2f})" if record["test_maximum"] is not None else ""
+    return f"{100 * record['accuracy']:.2f}{maximum} in {record['seconds']:.1f} s"
 
 
 def _treatment(direction: str) -> Any:

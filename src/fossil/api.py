@@ -78,7 +78,7 @@ def embed(
         out=None if out is None else Path(out),
         resume=resume,
         force=force,
-        source=source if isinstance(source, str) else type(source).__name__,
+        source=str(source) if isinstance(source, str | Path) else type(source).__name__,
         treatment=treatment,
         use_recipe=use_recipe,
         reporter=LiveReporter(Console(stderr=True)) if progress else Silent(),

@@ -9,10 +9,11 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fossil.api import embed
 from fossil.errors import GraphError
+from fossil.fit import fit
 from fossil.graph.graph import Array
 from fossil.graph.source import open_graph
+from fossil.training.trainer import TrainingSettings
 
 
 class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -35,6 +36,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ids_: node ids, in the order of the rows.
         n_features_in_: F.
         history_: one record an epoch.
+        plan_: how columns became features, None where the input had no columns.
 
     >>> from fossil import FossilEmbedder
     >>> model = FossilEmbedder(epochs=2, settings={"hidden": 32, "width": 16})
@@ -60,18 +62,19 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn from a graph."""
-        result = embed(
-            X,
+        loaded = open_graph(X)
+        result = fit(
+            loaded,
             method=self.method,
             preset=self.preset,
             settings=self.settings,
-            epochs=self.epochs,
-            device=self.device,
+            training=TrainingSettings.build({"epochs": self.epochs, "device": self.device}),
             seed=self.random_state,
         )
         self.embedding_, self.fusion_, self.ids_ = result.vectors, result.fusion, result.ids
         self.n_features_in_ = result.graph.num_features
         self.history_ = result.history
+        self.plan_ = loaded.plan
         self._method = result.method
         return self
 
@@ -86,7 +89,8 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             GraphError: it has another number of features.
         """
         check_is_fitted(self, "embedding_")
-        graph = open_graph(X).graph
+        # Columns are encoded as they were in `fit`: with its means, scales and categories.
+        graph = open_graph(X).graph if self.plan_ is None else open_graph(X, plan=self.plan_).graph
         if graph.num_features != self.n_features_in_:
             raise GraphError(
                 f"Graph {graph.name!r} has {graph.num_features} features, the embedder {self.n_features_in_}.",

@@ -23,7 +23,7 @@ from fossil.graph.read import LoadedGraph
 from fossil.methods.base import Encoding, Method
 from fossil.methods.registry import get_method, recipes
 from fossil.nn.contrast import effective_rank
-from fossil.run import Run, RunConfig, claim_folder, write_embeddings, write_inputs
+from fossil.run import Run, RunConfig, claim_folder, withdraw_results, write_embeddings, write_inputs
 from fossil.storage import write_json
 from fossil.training.checkpoint import load_tensors, save_tensors
 from fossil.training.history import History
@@ -144,6 +144,8 @@ def fit(
     if out is not None:
         if claim_folder(out, resume=resume, force=force):
             _continue(Run.open(out), run, trainer, history)
+            if trainer.epoch < training.epochs:
+                withdraw_results(out)
         write_inputs(out, run, environment(device), graph, loaded.plan)
 
     _train(trainer, training, history, reporter, run, out)
@@ -168,34 +170,31 @@ def _continue(existing: Run, wanted: RunConfig, trainer: Trainer, history: Histo
             remedy="Give the same input, or choose another --out.",
         )
     if before.identity != wanted.identity:
-        changed = [
-            f"{key} was {old!r}, is {new!r}"
-            for (key, old), (_, new) in zip(_flat(before), _flat(wanted), strict=False)
-            if old != new
-        ]
+        old, new = _flat(before), _flat(wanted)
+        changed = [f"{key} was {old[key]!r}, is {new[key]!r}" for key in old if key in new and old[key] != new[key]]
         raise RunError(
             f"{existing.path} was started with other settings: {'; '.join(changed)}.",
             remedy="Resume with the same settings, or choose another --out.",
         )
     path = existing.path / "checkpoint.safetensors"
-    if not path.exists():
-        return
-    checkpoint = load_tensors(path)
-    if checkpoint.about.get("identity") != wanted.identity:
+    if path.exists():
+        checkpoint = load_tensors(path)
+        if checkpoint.about.get("identity") != wanted.identity:
+            raise RunError(
+                f"{path} belongs to another graph or other settings.", remedy="Put the right file back, or use --force."
+            )
+        trainer.load_state(checkpoint.tensors, checkpoint.about["epoch"])
+    if trainer.epoch > wanted.training.epochs:
         raise RunError(
-            f"{path} belongs to another graph or other settings.", remedy="Put the right file back, or use --force."
+            f"{existing.path} is trained for {trainer.epoch} epochs, more than the {wanted.training.epochs} asked for.",
+            remedy=f"Ask for {trainer.epoch} epochs or more, or choose another --out.",
         )
-    trainer.load_state(checkpoint.tensors, checkpoint.about["epoch"])
-    history.restore(trainer.epoch)
+    history.restore(trainer.epoch)  # without a checkpoint everything starts again, the history too
 
 
-def _flat(config: RunConfig) -> list[tuple[str, Any]]:
-    return [
-        ("method", config.method),
-        ("seed", config.seed),
-        ("precision", config.training.precision),
-        *config.settings.model_dump().items(),
-    ]
+def _flat(config: RunConfig) -> dict[str, Any]:
+    named = {"method": config.method, "seed": config.seed, "precision": config.training.precision}
+    return named | config.settings.model_dump()
 
 
 def _train(

@@ -101,6 +101,13 @@ class RunConfig:
         )
 
 
+def _reason(error: Exception) -> str:
+    """Return in one line why a configuration cannot be read."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return f"there is no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """An existing run folder."""
@@ -132,7 +139,7 @@ class Run:
             return RunConfig.from_dict(values)
         except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise RunError(
-                f"{self.path / 'config.yaml'} is damaged ({error}).", remedy="Start anew with --force."
+                f"{self.path / 'config.yaml'} is damaged ({_reason(error)}).", remedy="Start anew with --force."
             ) from error
 
     @property
@@ -159,14 +166,35 @@ class Run:
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
-        """`ids`, `vectors` and, where the method has it, `fusion`."""
-        return read_arrays(self.path / "embeddings.npz")
+        """`ids`, `vectors` and, where the method has it, `fusion`; RunError where the run is not finished."""
+        self.check_finished()
+        path = self.path / "embeddings.npz"
+        arrays = read_arrays(path)
+        if not {"ids", "vectors"} <= arrays.keys():
+            raise RunError(f"{path} holds no embeddings.", remedy="Make it again with --resume.")
+        return arrays
+
+    def check_finished(self) -> None:
+        """Raise RunError unless training and encoding are over."""
+        if not self.finished:
+            raise RunError(f"The run in {self.path} is not finished.", remedy="Go on with its command and --resume.")
 
     def load_method(self) -> Method[Any]:
-        """Return the trained method on the CPU."""
-        content = load_tensors(self.path / "weights.safetensors")
-        method = get_method(self.config.method)(self.config.settings, content.about["num_features"])
-        method.load_state_dict(content.tensors)
+        """Return the trained method on the CPU.
+
+        Raises:
+            RunError: the run is not finished, or its weights are damaged or belong to other settings.
+        """
+        self.check_finished()
+        path = self.path / "weights.safetensors"
+        content = load_tensors(path)
+        try:
+            method = get_method(self.config.method)(self.config.settings, content.about["num_features"])
+            method.load_state_dict(content.tensors)
+        except (KeyError, RuntimeError) as error:
+            raise RunError(
+                f"{path} does not fit the settings in config.yaml.", remedy="Put the right files back, or train anew."
+            ) from error
         return method.eval()
 
     def encode(self, graph: Graph, device: str = "cpu") -> Encoding:
@@ -210,15 +238,29 @@ def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
             remedy="Go on with --resume, replace it with --force, or choose another --out.",
         )
     # The configuration goes last, so that a half-emptied folder is still known as a run.
+    withdraw_results(path)
     for name in reversed(FILES):
         (path / name).unlink(missing_ok=True)
+    return False
+
+
+def withdraw_results(path: Path) -> None:
+    """Mark the run in `path` as unfinished, before its weights change: its summary and scores no longer hold."""
+    (path / "summary.json").unlink(missing_ok=True)
     for scores in path.glob("scores-*.json"):
         scores.unlink()
-    return False
+
+
+def _sweep(path: Path) -> None:
+    """Remove the half-written neighbours of our own files, which a killed run leaves behind."""
+    for name in FILES:
+        for part in path.glob(f".{name}.*.part"):
+            part.unlink(missing_ok=True)
 
 
 def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], graph: Graph, plan: Any) -> None:
     """Write what is known before training."""
+    _sweep(path)
     write_yaml(path / "config.yaml", config.to_dict())
     write_json(path / "environment.json", environment)
     if plan is not None:

@@ -12,9 +12,9 @@ app = typer.Typer(help="Named graphs, and what is in a graph.", no_args_is_help=
 @app.command("list")
 def list_graphs() -> None:
     """List the named graphs and whether their files are at hand."""
-    from rich.console import Console
     from rich.table import Table
 
+    from fossil.cli.terminal import plain_console
     from fossil.graph.catalog import CATALOG
     from fossil.graph.fetch import where
 
@@ -23,7 +23,7 @@ def list_graphs() -> None:
         counts = [f"{count:,}" if count is not None else "chosen" for count in entry.counts]
         place = where(entry.origins) if entry.origins else "built in"
         table.add_row(entry.name, *counts, str(place or "to download"))
-    Console().print(table)
+    plain_console().print(table, soft_wrap=False)
 
 
 @app.command("describe")
@@ -36,14 +36,14 @@ def describe(
 ) -> None:
     """Show the size of a graph, what is odd about it, and how its columns become features."""
     import numpy as np
-    from rich.console import Console
     from scipy.sparse.csgraph import connected_components
 
     from fossil.cli.embed import reading_options, show_graph
+    from fossil.cli.terminal import plain_console
     from fossil.graph.homophily import edge_homophily
     from fossil.graph.source import open_graph
 
-    console = Console()
+    console = plain_console()
     loaded = open_graph(source, **reading_options(edges, label, columns, structural_features))
     show_graph(console, loaded)
     graph = loaded.graph
@@ -66,4 +66,4 @@ def describe(
         )
         lines["homophily"] = f"{edge_homophily(graph):.3f} of the edges join equal labels"
     for name, text in lines.items():
-        console.print(f"  {name:12}{text}", highlight=False)
+        console.print(f"  {name:12}{text}")

@@ -9,20 +9,20 @@ def command() -> None:
     import os
 
     import torch
-    from rich.console import Console
 
+    from fossil.cli.terminal import plain_console
     from fossil.graph.fetch import cache_root
     from fossil.training.runtime import describe_device, environment, resolve_device
 
-    console = Console()
+    console = plain_console()
     found = environment(resolve_device("auto"))
-    console.print(f"Python {found['python']} on {found['platform']}", highlight=False)
+    console.print(f"Python {found['python']} on {found['platform']}")
     for package, version in found["versions"].items():
-        console.print(f"  {package:18}{version}", highlight=False)
+        console.print(f"  {package:18}{version}")
     gpus = [describe_device(torch.device("cuda", i)) for i in range(torch.cuda.device_count())]
-    console.print(f"CPU threads: {torch.get_num_threads()}; GPUs: {', '.join(gpus) or 'none'}", highlight=False)
+    console.print(f"CPU threads: {torch.get_num_threads()}; GPUs: {', '.join(gpus) or 'none'}")
     for extra, package in {"tables": "pyarrow", "plot": "matplotlib"}.items():
         have = importlib.util.find_spec(package) is not None
         state = "installed" if have else f"missing: pip install 'fossil-gnn[{extra}]'"
-        console.print(f"  extra {extra}: {state}", highlight=False)
-    console.print(f"FOSSIL_DATA: {os.environ.get('FOSSIL_DATA') or 'not set'}; cache: {cache_root()}", highlight=False)
+        console.print(f"  extra {extra}: {state}")
+    console.print(f"FOSSIL_DATA: {os.environ.get('FOSSIL_DATA') or 'not set'}; cache: {cache_root()}")

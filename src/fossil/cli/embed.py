@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fossil.errors import RunError, SettingError
+from fossil.errors import GraphError, RunError, SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fossil.graph.findings import Treatment
     from fossil.run import Run
 
 _FILES = "Your own files"
@@ -76,8 +75,7 @@ def command(
     ),
 ) -> None:
     """Learn a vector for every node of a graph."""
-    from rich.console import Console
-
+    from fossil.cli.terminal import plain_console
     from fossil.fit import fit, resolve_settings
     from fossil.graph.findings import Treatment
     from fossil.graph.source import open_graph
@@ -85,7 +83,7 @@ def command(
     from fossil.training.progress import LiveReporter
     from fossil.training.trainer import TrainingSettings
 
-    console = Console()
+    console = plain_console()
     treatment = Treatment.build(
         {
             "direction": direction,
@@ -96,7 +94,20 @@ def command(
         }
     )
     if trained is not None:
-        return _use(console, trained, source, edges, out, treatment, device, attach=attach, force=force)
+        settled = {
+            "--set": assignments,
+            "--preset": preset,
+            "--resume": resume,
+            "--map": picture,
+            "--label": label,
+            "--column": columns,
+            "--structural-features": structural_features,
+            "A choice about oddities": treatment != Treatment(),
+        }
+        for option, given in settled.items():
+            if given:
+                raise SettingError(f"{option} has no effect with --run.", remedy="The run settles it: leave it out.")
+        return _use(console, trained, source, edges, out, device, attach=attach, force=force)
     if attach:
         raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
     settings = parse_assignments(assignments)
@@ -107,7 +118,7 @@ def command(
     loaded = open_graph(source, treatment=treatment, **reading)
     show_graph(console, loaded)
     chosen, _ = resolve_settings(method, preset, loaded.graph.name, settings, recipe)
-    console.print(f"{method}, preset {chosen}, seed {seed}, {epochs} epochs → {out}", highlight=False)
+    console.print(f"{method}, preset {chosen}, seed {seed}, {epochs} epochs → {out}")
     result = fit(
         loaded,
         method=method,
@@ -148,19 +159,18 @@ def show_graph(console: Console, loaded: Any) -> None:
     """Print what was read: size, findings, and how columns became features."""
     graph = loaded.graph
     console.print(
-        f"[bold]{graph.name}[/bold]: {graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges, "
+        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges, "
         f"{graph.num_features:,} features, {graph.num_classes or 'no'} classes",
-        highlight=False,
     )
     for finding in graph.findings:
-        console.print(f"  {finding}", highlight=False)
+        console.print(f"  {finding}")
     if loaded.plan is not None and loaded.plan.describe():
         from rich.table import Table
 
         table = Table("column", "role", "encoding", "width", title="Encoding plan", title_justify="left")
         for row in loaded.plan.describe():
             table.add_row(*map(str, row))
-        console.print(table)
+        console.print(table, soft_wrap=False)
 
 
 def _show_result(console: Console, out: Path) -> None:
@@ -170,16 +180,14 @@ def _show_result(console: Console, out: Path) -> None:
     console.print(
         f"done in {summary['seconds']:.1f} s: {summary['nodes']:,} vectors of width {summary['width']}, "
         f"effective rank {summary['effective_rank']}",
-        highlight=False,
     )
     if "lambda" in summary:
         fusion = summary["lambda"]
         console.print(
             f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
             f"spread {fusion['std']:.3g}",
-            highlight=False,
         )
-    console.print(f"next: fossil evaluate {out}", highlight=False)
+    console.print(f"next: fossil evaluate {out}")
 
 
 def _use(
@@ -188,7 +196,6 @@ def _use(
     source: str,
     edges: Path | None,
     out: Path,
-    treatment: Treatment,
     device: str,
     *,
     attach: bool,
@@ -198,8 +205,7 @@ def _use(
     from fossil.run import Run, write_embeddings
     from fossil.storage import write_json
 
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]) and not force:
-        raise RunError(f"{out} already exists.", remedy="Choose another --out, or overwrite its vectors with --force.")
+    _claim(out, force)
     run = Run.open(trained)
     graph, first = _graph_for(run, source, edges, attach)
     encoded = run.encode(graph, device)
@@ -209,8 +215,20 @@ def _use(
         out / "about.json", {"run": str(trained), "source": source, "attached": attach, "weights": run.config.identity}
     )
     for finding in graph.findings:
-        console.print(f"  {finding}", highlight=False)
-    console.print(f"{graph.num_nodes - first:,} vectors of width {encoded.vectors.shape[1]} → {out}", highlight=False)
+        console.print(f"  {finding}")
+    console.print(f"{graph.num_nodes - first:,} vectors of width {encoded.vectors.shape[1]} → {out}")
+
+
+def _claim(out: Path, force: bool) -> None:
+    """Raise RunError unless `out` is free, or holds vectors made with --run that --force may replace."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file.", remedy="Choose another --out.")
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if not (out / "about.json").is_file():
+        raise RunError(f"{out} exists and holds other files.", remedy="Choose another --out; nothing was touched.")
+    if not force:
+        raise RunError(f"{out} already holds vectors.", remedy="Choose another --out, or replace them with --force.")
 
 
 def _graph_for(run: Run, source: str, edges: Path | None, attach: bool) -> tuple[Any, int]:
@@ -223,6 +241,12 @@ def _graph_for(run: Run, source: str, edges: Path | None, attach: bool) -> tuple
     if attach:
         nodes_path, edges_path = table_paths(Path(source), edges)
         union = attach_nodes(run.graph, run.plan, nodes_path, edges_path, treatment=treatment)
-        return union, run.graph.num_nodes
+        return union, sum(key in run.graph for key in union.ids.tolist())
     options: dict[str, Any] = {} if run.plan is None else {"plan": run.plan}
-    return open_graph(source, treatment=treatment, edges=edges, **options).graph, 0
+    loaded = open_graph(source, treatment=treatment, edges=edges, **options)
+    if loaded.plan is not None and run.plan is None:
+        raise GraphError(
+            f"{source} has columns, but the run in {run.path} was trained on a feature matrix.",
+            remedy="Give the graph in the form the run was trained on.",
+        )
+    return loaded.graph, 0

@@ -22,8 +22,7 @@ def command(
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
 ) -> None:
     """Score embeddings by a linear probe; every raw value is kept in the run folder."""
-    from rich.console import Console
-
+    from fossil.cli.terminal import plain_console
     from fossil.evaluation.protocol import protocol as named
     from fossil.evaluation.report import evaluate_runs, table_of
     from fossil.run import Run
@@ -31,8 +30,8 @@ def command(
     rule = named(protocol)
     if nodes_per_class is not None:
         rule = rule.updated({"nodes_per_class": nodes_per_class})
-    console = Console()
+    console = plain_console()
     rows = evaluate_runs([Run.open(path) for path in runs], rule, splits=splits, features=features, device=device)
-    console.print(table_of(rows, rule))
+    console.print(table_of(rows, rule), soft_wrap=False)
     for text in dict.fromkeys(row.protocol for row in rows):
-        console.print(text, highlight=False)
+        console.print(text)

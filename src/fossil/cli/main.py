@@ -48,9 +48,10 @@ def run() -> None:
         if error.remedy:
             typer.echo(f"remedy: {error.remedy}", err=True)
         sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # Ctrl-C outside the training loop
+            typer.echo("interrupted: what is on disk is whole; a run goes on with --resume", err=True)
+        raise
 
 
 def _show_warning(

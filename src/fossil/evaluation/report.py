@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from fossil.evaluation.protocol import Protocol, SplitScore, score
 from fossil.evaluation.statistics import Summary
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method, recipes
-from fossil.run import Run
+from fossil.run import Run, RunConfig
 from fossil.storage import write_json
 from fossil.training.runtime import resolve_device
 
@@ -71,11 +71,12 @@ def evaluate_runs(
         RunError: a run is not finished.
     """
     target = str(resolve_device(device))
-    grouped: dict[tuple[str, str, str], list[Run]] = {}
+    grouped: dict[tuple[str, int, str], list[Run]] = {}
     for run in runs:
-        grouped.setdefault((run.config.graph, run.config.method, run.config.preset), []).append(run)
+        grouped.setdefault(_all_but_the_seed(run.config), []).append(run)
     rows = []
-    for (graph, method, preset), members in grouped.items():
+    for members in grouped.values():
+        graph, method, preset = members[0].config.graph, members[0].config.method, members[0].config.preset
         count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
         of_embeddings = [_score_run(run, protocol, count, target) for run in members]
         of_features = [score_features(run.graph, protocol, _seeds(run, count), target) for run in members if features]
@@ -96,6 +97,11 @@ def evaluate_runs(
             )
         )
     return rows
+
+
+def _all_but_the_seed(config: RunConfig) -> tuple[str, int, str]:
+    """Return what runs of one row have in common: the graph, the epochs, and everything else but the seed."""
+    return config.graph, config.training.epochs, replace(config, seed=0).identity
 
 
 def score_features(graph: Graph, protocol: Protocol, seeds: Sequence[int], device: str = "cpu") -> list[SplitScore]:
@@ -170,7 +176,7 @@ def _labels(run: Run) -> Array:
     if labels is None:
         raise EvaluationError(
             f"The graph of {run.path} has no labels to score against.",
-            remedy="Repeat its embed command with --label COLUMN --resume; nothing is trained again.",
+            remedy="Embed again with --label COLUMN; where that column was no feature, --resume trains nothing anew.",
         )
     if labels.ndim == 2:
         raise EvaluationError(

@@ -153,9 +153,15 @@ def _is_a(value: object, module: str, name: str) -> bool:
 
 
 def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
-    planned = choices.plan is not None and choices.plan.columns
-    if choices.roles or choices.label or planned:
-        raise GraphError(f"A {what} has a feature matrix, no columns to choose from.", remedy="Leave out column roles.")
+    if choices.plan is not None and choices.plan.columns:
+        raise GraphError(
+            f"This {what} has a feature matrix, but the plan to apply encodes columns.",
+            remedy="Give a graph with the columns that the plan was made for.",
+        )
+    if choices.roles or choices.label:
+        raise GraphError(
+            f"This {what} has a feature matrix, no columns to choose from.", remedy="Leave out column roles."
+        )
 
 
 def _as_raw(graph: Graph) -> RawGraph:
@@ -213,7 +219,7 @@ def _check_size(graph: Graph, allow_no_edges: bool) -> None:
     if graph.num_edges == 0 and not allow_no_edges:
         raise GraphError(
             f"{graph.name} has no edges between different nodes.",
-            remedy="Check the edges file (edges.csv beside the node table, or --edges), or set allow_no_edges=True.",
+            remedy="Check edges.csv beside the node table, or name it with --edges (allow_no_edges=True in Python).",
         )
 
 

@@ -35,7 +35,8 @@ def open_graph(source: Any, *, treatment: Treatment | None = None, **options: An
         if Path(source).exists():
             return read_graph(source, treatment=treatment, **options)
         raise GraphError(
-            f"{source!r} is neither a catalogue name nor an existing path.", remedy=nearest(source, catalog.names())
+            f"{source!r} is neither a catalogue name nor an existing path.",
+            remedy="Check the spelling of the path." if _looks_like_a_path(source) else nearest(name, catalog.names()),
         ) from None
     given = sorted(key for key, value in options.items() if value)
     if given:
@@ -44,3 +45,7 @@ def open_graph(source: Any, *, treatment: Treatment | None = None, **options: An
         )
     settings = parse_assignments(part for part in parameters.split(",") if part)
     return LoadedGraph(catalog.load(entry.name, treatment=treatment, **settings))
+
+
+def _looks_like_a_path(source: str) -> bool:
+    return "/" in source or "\\" in source or bool(Path(source).suffix)

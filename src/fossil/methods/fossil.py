@@ -245,7 +245,7 @@ class Fossil(Method[FossilGraph]):
         return torch.exp(-solution.value / temperature), solver
 
     def cost(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the costs between the nodes of paired subgraphs (Eq. 12), B×K×K."""
+        """Return the costs between the nodes of paired subgraphs (Eq. 10), B×K×K."""
         return thresholded(exponential_cost(first, second, self.config.temperature), self.config.cost_threshold)
 
     def penalty(self, view: View) -> tuple[Tensor, Record]:

@@ -32,7 +32,7 @@ class FossilSettings(Settings):
     )
     node_contrast: Literal["all_nodes", "subgraph_nodes", "none"] = setting(
         "all_nodes",
-        "nodes in the node loss: all (v1, Eq. 17), those of the sampled subgraphs (v2, Eq. 18), or no node loss",
+        "nodes in the node loss: all (v1, Eq. 13), those of the sampled subgraphs (v2, Eq. 14), or no node loss",
     )
     centrality: Centrality = setting("degree", "centrality that the fusion layer reads (Table 6)")
 
@@ -68,8 +68,8 @@ class FossilSettings(Settings):
     weight_decay: float = setting(5e-4, "weight decay of both", ge=0, origin="released code")
     dropout: float = setting(0.3, "p, dropout of the input features", ge=0, lt=1, search=_DROPS)
     fusion_dropout: float = setting(0.3, "p_f, dropout in the fusion layer", ge=0, lt=1, search=_DROPS)
-    fusion_l2: float = setting(1e6, "β₁, weight of ||λ||₂ (Eq. 19)", ge=0, search=[10.0**i for i in range(1, 7)])
-    fusion_mean: float = setting(1.0, "β₂, weight of |mean(λ) - (1 - alpha)| (Eq. 19)", ge=0, origin="Section 5.1")
+    fusion_l2: float = setting(1e6, "β₁, weight of ||λ||₂ (Eq. 15)", ge=0, search=[10.0**i for i in range(1, 7)])
+    fusion_mean: float = setting(1.0, "β₂, weight of |mean(λ) - (1 - alpha)| (Eq. 15)", ge=0, origin="Section 5.1")
 
     # Where the released code and the paper's text part ways.
     aggregation: Literal["sum", "symmetric"] = setting(
@@ -79,20 +79,20 @@ class FossilSettings(Settings):
         "prelu", "Eq. 5: activation after the first layer on top of its own PReLU (released); none in the paper"
     )
     reach: Reach = setting("six_hop", "Section 4.5: subgraphs reach up to six hops (released) or two (paper)")
-    cost_similarity: Similarity = setting("cosine", "Eq. 12: costs from cosines (released) or raw products (paper)")
+    cost_similarity: Similarity = setting("cosine", "Eq. 10: costs from cosines (released) or raw products (paper)")
     cost_threshold: float = setting(
-        0.1, "Eq. 12: costs lowered by this share of their range and cut at zero (released); 0 in the paper", ge=0, lt=1
+        0.1, "Eq. 10: costs lowered by this share of their range and cut at zero (released); 0 in the paper", ge=0, lt=1
     )
     structure_cost: Literal["product", "adjacency"] = setting(
         "product",
-        "Eq. 12: C¹ is the product of embedding costs and exp(-A/τ), C² embedding costs alone (released); "
+        "Eq. 10: C¹ is the product of embedding costs and exp(-A/τ), C² embedding costs alone (released); "
         "or exp(-A/τ) of each subgraph's own adjacency (paper)",
     )
     contrast_temperature: float | None = setting(
-        0.01, "Eq. 13: temperature of the distances in the subgraph loss (released); null takes τ (paper)", gt=0
+        0.01, "Eq. 11: temperature of the distances in the subgraph loss (released); null takes τ (paper)", gt=0
     )
     negatives: Literal["independent", "shared"] = setting(
-        "independent", "Eq. 13: the two negatives come from two subgraphs (released) or from one (paper)"
+        "independent", "Eq. 11: the two negatives come from two subgraphs (released) or from one (paper)"
     )
     solver_constant_terms: bool = setting(
         False, "Algorithm 1: the gradient keeps the squared terms of L⊗P (paper) or drops them (released)"

@@ -14,7 +14,7 @@ _TILE_ROWS = {"cpu": 1024, "cuda": 8192}
 
 
 def node_contrast(first: Tensor, second: Tensor, temperature: float, *, tile_rows: int | None = None) -> Tensor:
-    """Symmetric InfoNCE between two views of the same nodes, own-view negatives included (Eq. 16 and 17).
+    """Symmetric InfoNCE between two views of the same nodes, own-view negatives included (Eq. 12 and 13).
 
     Exact, in O(N·D) memory: both directions are row sums of one symmetric 2N×2N matrix of cosines with its diagonal
     left out, so tiles above the diagonal suffice; the backward pass computes each tile again.
@@ -78,7 +78,7 @@ def _tiles(stacked: Tensor, temperature: float, rows: int) -> Any:
 
 
 def subgraph_contrast(scores: Tensor, positives: int) -> Tensor:
-    """Binary cross-entropy on subgraph similarities (Eq. 13): the first `positives` scores are of equal pairs.
+    """Binary cross-entropy on subgraph similarities (Eq. 11): the first `positives` scores are of equal pairs.
 
     Args:
         scores: similarity of each pair, for example exp(-D/τ), used as logits.

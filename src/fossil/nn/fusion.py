@@ -61,7 +61,7 @@ def fuse(branches: Branches, fusion: Tensor | None) -> Tensor:
 def fusion_penalty(
     fusion: Tensor, branches: Branches, *, alpha: float, l2: float, mean: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the embedding fusion loss L_θ (Eq. 19) and its three parts.
+    """Return the embedding fusion loss L_θ (Eq. 15) and its three parts.
 
     Args:
         fusion: λ, N×1.

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import threshold
 
 from fossil.errors import FossilWarning, SettingError
+from fossil.transport import kernels
 from fossil.transport.problem import FusedProblem
 
 SMALLEST_STEADY_STEP = 0.01
@@ -80,6 +81,10 @@ def bapg(
         symmetric = problem.alpha == 1 or (
             _is_symmetric(problem.source_structure) and _is_symmetric(problem.target_structure)
         )
+    if kernels.fits(problem, tolerance, symmetric):
+        plan = kernels.bapg_plan(problem, step, iterations, constant_terms)
+        made = torch.full((problem.batch,), iterations, dtype=torch.int64, device=plan.device)
+        return Outcome(plan, made, torch.zeros_like(made, dtype=torch.bool))
 
     def run(part: FusedProblem) -> Outcome:
         return _iterate(part, _Fixed.of(part, step, constant_terms, symmetric), iterations, tolerance)

@@ -23,26 +23,26 @@ def test_a_method_without_a_recipe_file_has_none() -> None:
     assert recipes("no such method") == {}
 
 
-# Released settings: alpha, step, k, tau, rate, rate of the fusion layer, p, p_f, weight of the L2 term.
+# Released settings: alpha (the one in the comment, where the released file has two), step, k, tau, rate, rate of the fusion layer, p, p_f, weight of the L2 term.
 RELEASED = {
     "fossil": {
-        "cora": (0.5, 0.5, 12, 0.8, 5e-4, 1e-2, 0.3, 0.3, 1e6),
-        "citeseer": (0.5, 0.5, 11, 1.5, 5e-4, 5e-4, 0.3, 0.3, 1e3),
+        "cora": (0.1, 0.5, 12, 0.8, 5e-4, 1e-2, 0.3, 0.3, 1e6),
+        "citeseer": (0.9, 0.5, 11, 1.5, 5e-4, 5e-4, 0.3, 0.3, 1e3),
         "pubmed": (0.5, 1.5, 29, 0.8, 1e-3, 5e-3, 0.2, 0.3, 1e5),
-        "coauthor_cs": (0.5, 1, 24, 0.2, 1e-4, 1e-4, 0.1, 0.4, 10),
-        "actor": (0.8, 0.05, 18, 1.0, 1e-4, 1e-3, 0.1, 0.1, 100),
+        "coauthor_cs": (1.0, 1, 24, 0.2, 1e-4, 1e-4, 0.1, 0.4, 10),
+        "actor": (0.5, 0.05, 18, 1.0, 1e-4, 1e-3, 0.1, 0.1, 100),
         "chameleon": (0.7, 0.5, 20, 0.8, 5e-4, 5e-3, 0.1, 0.3, 1e6),
         "squirrel": (0.7, 2, 28, 0.5, 5e-3, 1e-3, 0.2, 0.3, 100),
     },
     "fossil_v2": {
-        "cora": (0.5, 0.5, 10, 1.0, 5e-4, 5e-4, 0.3, 0.3, 1e6),
-        "citeseer": (0.5, 0.05, 16, 0.8, 1e-4, 5e-3, 0.1, 0.4, 100),
+        "cora": (0.1, 0.5, 10, 1.0, 5e-4, 5e-4, 0.3, 0.3, 1e6),
+        "citeseer": (0.8, 0.05, 16, 0.8, 1e-4, 5e-3, 0.1, 0.4, 100),
         "pubmed": (0.6, 0.1, 12, 1.5, 5e-3, 5e-4, 0.3, 0.2, 1e3),
-        "coauthor_cs": (0.5, 1, 25, 0.2, 5e-4, 1e-2, 0.4, 0.4, 1e5),
+        "coauthor_cs": (0.9, 1, 25, 0.2, 5e-4, 1e-2, 0.4, 0.4, 1e5),
         "actor": (0.9, 0.5, 28, 1.5, 1e-4, 1e-2, 0.3, 0.2, 1e4),
-        "chameleon": (0.8, 1, 12, 0.8, 1e-3, 1e-4, 0.1, 0.4, 1e6),
-        "squirrel": (0.8, 1.5, 14, 2.0, 1e-2, 1e-3, 0.3, 0.3, 1e3),
-        "ogbn_arxiv": (0.6, 2, 19, 0.5, 1e-4, 1e-4, 0.1, 0.3, 1e5),
+        "chameleon": (0.5, 1, 12, 0.8, 1e-3, 1e-4, 0.1, 0.4, 1e6),
+        "squirrel": (0.3, 1.5, 14, 2.0, 1e-2, 1e-3, 0.3, 0.3, 1e3),
+        "ogbn_arxiv": (0.2, 2, 19, 0.5, 1e-4, 1e-4, 0.1, 0.3, 1e5),
     },
 }
 PUBLISHED = {
@@ -64,7 +64,7 @@ NAMES = (
 
 @pytest.mark.parametrize("method", RELEASED)
 def test_recipes_are_the_released_settings_beside_the_published_accuracy(method: str) -> None:
-    found = recipes(method)
+    found = {graph: recipe for graph, recipe in recipes(method).items() if recipe.published is not None}
     assert set(found) == set(RELEASED[method])
     for (graph, values), published in zip(RELEASED[method].items(), PUBLISHED[method], strict=True):
         activation = "relu" if graph == "cora" else "prelu"

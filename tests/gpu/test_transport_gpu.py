@@ -1,0 +1,99 @@
+"""The fused kernel on a GPU, against the batched version in float64 on the same device."""
+
+import importlib.util
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+
+from fossil.errors import FossilWarning
+from fossil.transport import FusedProblem, kernels, solve
+from fossil.transport.bapg import bapg
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed"),
+]
+
+
+def make(n: int, m: int, alpha: float = 0.5, batch: int = 50) -> FusedProblem:
+    generator = torch.Generator().manual_seed(n + m)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, dtype=torch.float64).cuda()
+
+    source, target = draw(batch, n, n), draw(batch, m, m)
+    masses = torch.softmax(2 * draw(batch, n), 1), torch.softmax(2 * draw(batch, m), 1)
+    return FusedProblem(draw(batch, n, m), (source + source.mT) / 2, (target + target.mT) / 2, *masses, alpha)
+
+
+def single(problem: FusedProblem) -> FusedProblem:
+    return FusedProblem(**{name: tensor.float() for name, tensor in problem.tensors().items()}, alpha=problem.alpha)
+
+
+@pytest.mark.parametrize("constant_terms", [True, False])
+@pytest.mark.parametrize("step", [0.1, 1.0])
+@pytest.mark.parametrize(
+    ("n", "m"), [(12, 12), (20, 20), (30, 30), (48, 48), (64, 64), (5, 16), (12, 30), (64, 17), (1, 3)]
+)
+def test_kernel_gives_the_float64_plan(n: int, m: int, step: float, constant_terms: bool) -> None:
+    problem = make(n, m)
+    assert kernels.fits(single(problem), None, True)
+    found = bapg(single(problem), step=step, constant_terms=constant_terms, symmetric=True)
+    expected = bapg(problem, step=step, constant_terms=constant_terms, symmetric=True)
+    torch.testing.assert_close(found.plan.double(), expected.plan, rtol=0, atol=1e-5)
+    assert torch.equal(found.iterations, expected.iterations)
+    assert torch.equal(found.converged, expected.converged)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_kernel_gives_the_float64_plan_with_one_term_alone(alpha: float) -> None:
+    problem = make(20, 14, alpha)
+    found, expected = (bapg(each, step=1.0, symmetric=True).plan for each in (single(problem), problem))
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+
+
+def test_nodes_of_zero_mass_get_nothing_and_change_nothing() -> None:
+    problem = single(make(10, 10))
+    bare = bapg(problem, step=0.1, symmetric=True).plan
+    pad = torch.nn.functional.pad
+    wide = FusedProblem(
+        pad(problem.feature_cost, (0, 9, 0, 9), value=-3.0),
+        pad(problem.source_structure, (0, 9, 0, 9), value=7.0),
+        pad(problem.target_structure, (0, 9, 0, 9), value=8.0),
+        pad(problem.source_mass, (0, 9)),
+        pad(problem.target_mass, (0, 9)),
+        problem.alpha,
+    )
+    plan = bapg(wide, step=0.1, symmetric=True).plan
+    assert not plan[:, 10:].any()
+    assert not plan[:, :, 10:].any()
+    torch.testing.assert_close(plan[:, :10, :10], bare, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [12, 20, 30, 48, 64])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_plans_are_finite_with_exact_columns_at_all_steps(n: int, scale: float) -> None:
+    problem = single(make(n, n))
+    for cost in (problem.feature_cost, problem.source_structure, problem.target_structure):
+        cost *= scale
+    for step in (1e-3, 1e-2, 0.1, 1.0, 10.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FossilWarning)
+            plan = bapg(problem, step=step, iterations=50, symmetric=True).plan
+        assert plan.isfinite().all(), step
+        torch.testing.assert_close(plan.sum(1), problem.target_mass, rtol=1e-5, atol=0)
+
+
+def test_values_and_envelope_gradients_are_those_of_float64() -> None:
+    results = []
+    for problem in (make(12, 15), single(make(12, 15))):
+        costs = (problem.feature_cost, problem.source_structure, problem.target_structure)
+        for cost in costs:
+            cost.requires_grad_()
+        value = solve(problem, step=0.5, symmetric=True).value
+        results.append((value.detach(), *torch.autograd.grad(value.sum(), costs)))
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)

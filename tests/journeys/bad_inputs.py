@@ -1,0 +1,415 @@
+"""Everything a user can get wrong, and what the command says about it.
+
+Each case prepares files in an empty folder and returns the command to run there. `python bad_inputs.py` prints the
+messages as a Markdown table.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from command import QUICK, Outcome, here, in_process
+from people import HEADER, person, rows, ties, write_table, write_town
+
+NODES = 60
+TRAIN = ("--epochs", "2", *QUICK)
+ENDS = ("source", "target")
+NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9") | {"no_proxy": ""}
+
+Prepare = Callable[[Path], list[str]]
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mistake.
+
+    Attributes:
+        name: what is wrong.
+        prepare: writes the files into a folder and returns the arguments of `fossil`.
+        env: environment variables.
+        own_process: whether it has to run in a process of its own.
+        largest_file: where a file can grow no more, in bytes.
+    """
+
+    name: str
+    prepare: Prepare
+    env: Mapping[str, str] = field(default_factory=dict)
+    own_process: bool = False
+    largest_file: int | None = None
+
+    def run(self, folder: Path, arguments: list[str]) -> Outcome:
+        """Run the command in `folder`."""
+        if self.own_process:
+            return in_process(*arguments, cwd=folder, env=self.env, largest_file=self.largest_file)
+        return here(*arguments, cwd=folder, env=self.env)
+
+
+CASES: list[Case] = []
+
+
+# The four kinds of cases.
+
+
+def case(name: str, **how: object) -> Callable[[Prepare], Prepare]:
+    """Put the decorated function into the table."""
+
+    def keep(prepare: Prepare) -> Prepare:
+        CASES.append(Case(name, prepare, **how))  # type: ignore[arg-type]
+        return prepare
+
+    return keep
+
+
+def asked(name: str, source: str, *further: str, **how: object) -> None:
+    """Something that no files are needed for."""
+    case(name, **how)(lambda folder: embed(source, *further))
+
+
+def in_town(
+    name: str,
+    *further: str,
+    edit: Callable[[Rows], object] | None = None,
+    spoil: Callable[[Path], object] | None = None,
+) -> None:
+    """Training on two tables: `edit` changes the rows of the nodes, `spoil` the folder."""
+
+    def prepare(folder: Path) -> list[str]:
+        path = town(folder, edit)
+        if spoil is not None:
+            spoil(path)
+        return embed("town", *further)
+
+    case(name)(prepare)
+
+
+def after_run(name: str, *arguments: str, spoil: Callable[[Path], object] | None = None) -> None:
+    """A command that meets a finished run in `out`; `spoil` changes that folder."""
+
+    def prepare(folder: Path) -> list[str]:
+        finished(folder)
+        if spoil is not None:
+            spoil(folder / "out")
+        return list(arguments)
+
+    case(name)(prepare)
+
+
+# What they are made of.
+
+
+def embed(source: str, *further: str) -> list[str]:
+    return ["embed", source, "--out", "out", *TRAIN, *further]
+
+
+def use(source: str, *further: str, out: str = "vectors") -> list[str]:
+    return ["embed", source, "--run", "out", "--out", out, *further]
+
+
+def town(folder: Path, edit: Callable[[Rows], object] | None = None) -> Path:
+    """Write the usual tables, the node rows changed by `edit`."""
+    people = rows(range(NODES))
+    if edit is not None:
+        edit(people)
+    write_table(folder / "town" / "nodes.csv", HEADER, people)
+    write_table(folder / "town" / "edges.csv", ENDS, ties(NODES))
+    return folder / "town"
+
+
+def finished(folder: Path, source: str = "town", out: str = "out") -> None:
+    """Make a finished run in `folder`, of a graph that is made if it is not there."""
+    if not (folder / source).exists():
+        write_town(folder / source, NODES)
+    done = here("embed", f"./{source}", "--out", out, *TRAIN, cwd=folder)
+    assert done.status == 0, done.err
+
+
+def cell(row: int, column: str, value: str) -> Callable[[Rows], None]:
+    def edit(people: Rows) -> None:
+        people[row][HEADER.index(column)] = value
+
+    return edit
+
+
+def edges(*pairs: tuple[str, str], header: tuple[str, str] = ENDS) -> Callable[[Path], None]:
+    return lambda path: write_table(path / "edges.csv", header, pairs)
+
+
+def halve(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    return spoil
+
+
+# What is asked for.
+
+asked("a misspelt data set", "korra")
+asked("a path that does not exist", "town/people.csv")
+asked("an unknown setting", "digits", "--set", "alhpa=0.3")
+asked("an impossible value", "digits", "--set", "alpha=2")
+asked("a word where a number belongs", "digits", "--set", "width=wide")
+asked("`--set` without a value", "digits", "--set", "alpha")
+asked("no epochs", "digits", "--epochs", "0")
+asked("an unknown preset", "digits", "--preset", "papre")
+asked("an unknown method", "digits", "--method", "fosil")
+asked("an unknown device", "digits", "--device", "gpu")
+asked("a device that is not there", "digits", "--device", "cuda:99")
+asked("an unknown treatment", "digits", "--self-loops", "delete")
+asked("an unknown parameter of a built-in graph", "csbm:nodse=100")
+asked("column options for a catalogue graph", "digits", "--label", "digit")
+in_town("`--column` without a role", "--column", "city")
+in_town("`--column` with an unknown role", "--column", "city=category")
+in_town("`--column` for a column that is not there", "--column", "cty=categorical")
+in_town("`--label` for a column that is not there", "--label", "lable")
+
+# What is in the files.
+
+in_town("a folder without a node table", spoil=lambda path: (path / "nodes.csv").unlink())
+in_town("no edge table beside the nodes", spoil=lambda path: (path / "edges.csv").unlink())
+in_town("an edge table that does not exist", "--edges", "town/ties.csv")
+in_town("an edge that names an unknown node", spoil=edges(*ties(NODES), ("user-000", "user-999")))
+in_town("an edge table without a header", spoil=edges(*ties(NODES)[1:], header=ties(NODES)[0]))
+in_town("an edge table without edges", spoil=edges())
+in_town("a node id given twice", edit=cell(7, "id", person(3)))
+in_town("an empty node id", edit=cell(7, "id", ""))
+in_town("a feature that is NaN", edit=cell(4, "age", "nan"))
+in_town("a feature that is infinite", edit=cell(4, "age", "inf"))
+in_town("a number that is missing", edit=cell(4, "age", ""))
+in_town("a row with a cell too few", edit=lambda people: people[5].pop())
+in_town("a single node", edit=lambda people: people.__delitem__(slice(1, None)), spoil=edges())
+in_town("an empty file", spoil=lambda path: (path / "nodes.csv").write_text(""))
+in_town(
+    "self loops, where they are refused",
+    *("--self-loops", "refuse"),
+    spoil=edges(*ties(NODES), (person(3), person(3))),
+)
+in_town("subgraphs larger than any component", spoil=edges(*((person(i), person(i ^ 1)) for i in range(NODES))))
+
+
+@case("a column of free text")
+def _(folder: Path) -> list[str]:
+    def write(people: Rows) -> None:
+        for number, row in enumerate(people):
+            row[1] = f"I have lived here for {number} years."
+
+    town(folder, write)
+    return embed("town")
+
+
+@case("no features at all")
+def _(folder: Path) -> list[str]:
+    write_table(town(folder) / "nodes.csv", ["id"], [[person(number)] for number in range(NODES)])
+    return embed("town")
+
+
+@case("bytes that are not UTF-8")
+def _(folder: Path) -> list[str]:
+    path = town(folder, cell(0, "city", "Malmö")) / "nodes.csv"
+    path.write_bytes(path.read_text().encode("latin-1"))
+    return embed("town")
+
+
+@case("a damaged `.npz` file")
+def _(folder: Path) -> list[str]:
+    np.savez(folder / "town.npz", x=np.eye(50), edge_index=np.array([[0, 1], [1, 2]]))
+    halve("town.npz")(folder)
+    return embed("town.npz")
+
+
+@case("an `.npz` file without edges")
+def _(folder: Path) -> list[str]:
+    np.savez(folder / "town.npz", x=np.eye(5))
+    return embed("town.npz")
+
+
+@case("a damaged `.graphml` file")
+def _(folder: Path) -> list[str]:
+    (folder / "town.graphml").write_text("<graphml><graph>")
+    return embed("town.graphml")
+
+
+@case("a damaged Parquet file")
+def _(folder: Path) -> list[str]:
+    halve("nodes.parquet")(write_town(folder / "town", NODES, ".parquet"))
+    return embed("town")
+
+
+@case("a file of another kind")
+def _(folder: Path) -> list[str]:
+    (folder / "town.xlsx").write_bytes(b"PK")
+    return embed("town.xlsx")
+
+
+# Where it is written, and what is there already.
+
+
+def occupied(*further: str) -> Prepare:
+    def prepare(folder: Path) -> list[str]:
+        town(folder)
+        write_table(folder / "out" / "thesis.csv", ["the only copy"], [])
+        return embed("town", *further)
+
+    return prepare
+
+
+case("an output folder with other files")(occupied())
+case("the same with `--force`")(occupied("--force"))
+
+
+@case("an output folder that is a file")
+def _(folder: Path) -> list[str]:
+    town(folder)
+    (folder / "out").write_text("the only copy")
+    return embed("town", "--force")
+
+
+@case("an output folder inside a file")
+def _(folder: Path) -> list[str]:
+    town(folder)
+    (folder / "notes").write_text("the only copy")
+    return ["embed", "town", "--out", "notes/out", *TRAIN]
+
+
+after_run("an output folder that holds a run", *embed("town"))
+after_run("`--resume` with other settings", *embed("town", "--resume", "--set", "alpha=0.3"))
+after_run("`--resume` with fewer epochs than are trained", *embed("town", "--resume", "--epochs", "1"))
+after_run("a truncated checkpoint", *embed("town", "--resume", "--epochs", "3"), spoil=halve("checkpoint.safetensors"))
+after_run("a damaged `config.yaml`", *embed("town", "--resume"), spoil=halve("config.yaml"))
+
+
+@case("`--resume` with another graph")
+def _(folder: Path) -> list[str]:
+    finished(folder)
+    write_town(folder / "other", NODES, seed=1)
+    return embed("other", "--resume")
+
+
+@case("the checkpoint of another run")
+def _(folder: Path) -> list[str]:
+    finished(folder)
+    write_town(folder / "other", NODES, seed=1)
+    finished(folder, "other", "out2")
+    shutil.copy(folder / "out2" / "checkpoint.safetensors", folder / "out" / "checkpoint.safetensors")
+    return embed("town", "--resume", "--epochs", "3")
+
+
+@case("a disk that fills up in training", own_process=True, largest_file=20_000)
+def _(folder: Path) -> list[str]:
+    finished(folder, "town", "earlier")
+    return embed("town", "--set", "hidden=200", "--set", "width=100")
+
+
+@case("a disk that fills up while vectors are replaced", own_process=True, largest_file=20_000)
+def _(folder: Path) -> list[str]:
+    finished(folder)
+    assert here(*use("town"), cwd=folder).status == 0
+    write_town(folder / "large", 400)
+    return use("large", "--force")
+
+
+# Scores.
+
+
+def unfinish(out: Path) -> None:
+    for name in ("summary.json", "embeddings.npz", "embeddings.parquet", "weights.safetensors"):
+        (out / name).unlink()
+
+
+def other_version(out: Path) -> None:
+    path = out / "config.yaml"
+    path.write_text(path.read_text().replace("format: 1", "format: 99"))
+
+
+def other_arrays(out: Path) -> None:
+    np.savez(out / "embeddings.npz", x=np.eye(3))
+
+
+after_run("an unknown protocol", "evaluate", "out", "--protocol", "papr")
+after_run("scores of a folder that is no run", "evaluate", "town")
+after_run("scores of an unfinished run", "evaluate", "out", spoil=unfinish)
+after_run("a run of another version", "evaluate", "out", spoil=other_version)
+after_run("damaged embeddings", "evaluate", "out", spoil=halve("embeddings.npz"))
+after_run("another file in place of the embeddings", "evaluate", "out", spoil=other_arrays)
+
+
+@case("scores without labels")
+def _(folder: Path) -> list[str]:
+    write_table(town(folder) / "nodes.csv", HEADER[:-1], [row[:-1] for row in rows(range(NODES))])
+    finished(folder)
+    return ["evaluate", "out"]
+
+
+@case("a class with too few nodes for the split")
+def _(folder: Path) -> list[str]:
+    finished(folder, "cora")  # the name of a graph that is trained on a number of nodes per class
+    return ["evaluate", "out", "--nodes-per-class", "18"]
+
+
+# Trained runs and new nodes.
+
+in_town("`--attach` without `--run`", "--attach")
+after_run("a setting together with `--run`", *use("town", "--set", "alpha=0.3"))
+after_run("`--run` with an unfinished run", *use("town"), spoil=unfinish)
+after_run("`--run` with a matrix where the run had columns", *use("out/graph.npz"))
+after_run("new nodes with ids that are taken", *use("town", "--attach"))
+after_run("vectors into the run they come from, with `--force`", *use("town", "--force", out="out"))
+
+
+@case("`--run` with a graph of other columns")
+def _(folder: Path) -> list[str]:
+    finished(folder)
+    write_table(folder / "other" / "nodes.csv", ["id", "town", "age"], [row[:3] for row in rows(range(NODES))])
+    edges(*ties(NODES))(folder / "other")
+    return use("other")
+
+
+@case("`--run` with columns where the run had a matrix")
+def _(folder: Path) -> list[str]:
+    finished(folder, "town", "first")
+    finished(folder, "first/graph.npz")
+    return use("town")
+
+
+@case("vectors over vectors")
+def _(folder: Path) -> list[str]:
+    finished(folder)
+    assert here(*use("town"), cwd=folder).status == 0
+    return use("town")
+
+
+# Published graphs.
+
+asked("`FOSSIL_DATA` that points nowhere", "cora", env={"FOSSIL_DATA": "no/such/folder"})
+asked(
+    "a catalogue graph without files and without network",
+    "actor",
+    env={"FOSSIL_DATA": "", "XDG_CACHE_HOME": "cache", **NO_NETWORK},
+    own_process=True,
+)
+
+
+def main() -> None:
+    """Print every message as a Markdown table."""
+    print("| What is wrong | Message | Remedy |\n|---|---|---|")
+    for one in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = one.run(Path(folder), one.prepare(Path(folder)))
+        message, remedy = (_one_line(outcome.line(part)) for part in ("error", "remedy"))
+        print(f"| {one.name} | {message} | {remedy} |")
+
+
+def _one_line(text: str, longest: int = 300) -> str:
+    joined = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return joined if len(joined) <= longest else joined[:longest].rsplit(" ", 1)[0] + " …"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""From two tables to vectors, to vectors of newcomers, to a score: the real command in its own process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from command import QUICK, here, in_process
+from people import HEADER, person, rows, ties, write_table, write_town
+from scipy.sparse.csgraph import dijkstra
+
+from fossil import Run
+from fossil.graph.read import attach
+
+NEW = ("new-000", "new-001")
+ANCHORS = (0, 3)  # the old nodes that the newcomers know
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a town of 200 and the run that was trained on it."""
+    folder = tmp_path_factory.mktemp("journey")
+    write_town(folder / "town")
+    done = in_process("embed", "town", "--out", "run", "--epochs", "5", *QUICK, cwd=folder)
+    assert done.status == 0, done.err
+    (folder / "said.txt").write_text(done.out)
+    return folder
+
+
+@pytest.fixture
+def newcomers(place: Path, tmp_path: Path) -> Path:
+    """Ten new nodes; the first comes from a city that nobody came from before."""
+    people = rows(range(10), "new", seed=5)
+    people[0][1] = "Atlantis"
+    write_table(tmp_path / "nodes.csv", HEADER, people)
+    among = [(person(i, "new"), person((i + 1) % 10, "new")) for i in range(10)]
+    to_old = [(new, person(old)) for new, old in zip(NEW, ANCHORS, strict=True)]
+    every = [*among, *to_old]
+    write_table(tmp_path / "edges.csv", ("source", "target"), [*every, *((b, a) for a, b in every)])
+    return tmp_path
+
+
+def vectors_of(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / "embeddings.npz") as stored:
+        return dict(zip(stored["ids"].tolist(), stored["vectors"], strict=True))
+
+
+def test_vectors_are_keyed_by_the_ids_of_the_table(place: Path) -> None:
+    import pandas as pd
+
+    vectors = vectors_of(place / "run")
+    assert set(vectors) == {person(number) for number in range(200)}
+    assert all(vector.shape == (16,) and np.isfinite(vector).all() for vector in vectors.values())
+    table = pd.read_parquet(place / "run" / "embeddings.parquet").set_index("id")
+    np.testing.assert_array_equal(table.loc[person(17)].filter(like="v"), vectors[person(17)])
+    assert table["fusion"].between(0, 1).all()
+
+
+def test_the_encoding_plan_is_printed_and_saved(place: Path) -> None:
+    said = (place / "said.txt").read_text()
+    plan = json.loads((place / "run" / "encoding.json").read_text())
+    roles = {column["name"]: column["role"] for column in plan["columns"]}
+    assert roles == {"id": "id", "city": "categorical", "age": "numeric", "member": "boolean", "label": "label"}
+    ages = np.array([float(row[2]) for row in rows(range(200))])
+    assert f"(x - {ages.mean():.4g}) / {ages.std():.4g}" in said
+    for name, role in roles.items():
+        assert any(name in line and role in line for line in said.splitlines())
+    assert "next: fossil evaluate run" in said
+
+
+def test_new_nodes_are_attached_to_the_old(place: Path, newcomers: Path, tmp_path: Path) -> None:
+    done = in_process("embed", newcomers, "--run", "run", "--attach", "--out", tmp_path / "out", cwd=place)
+    assert done.status == 0, done.err
+    new = vectors_of(tmp_path / "out")
+    assert set(new) == {person(number, "new") for number in range(10)}
+    assert "unknown categories in column 'city'" in done.out and "Atlantis" in done.out
+
+    run = Run.open(place / "run")
+    union = attach(run.graph, run.plan, newcomers / "nodes.csv", newcomers / "edges.csv")
+    encoded = run.encode(union).vectors.numpy()
+    np.testing.assert_allclose(encoded[200:], np.stack([new[key] for key in union.ids[200:]]), rtol=1e-5, atol=1e-6)
+    hops = dijkstra(union.adjacency, unweighted=True, indices=range(200, 210), min_only=True)[:200]
+    far, near = hops > 2, hops == 1  # the encoder looks two hops far
+    assert far.any() and near.sum() == len(ANCHORS)
+    old = run.arrays["vectors"]
+    np.testing.assert_allclose(encoded[:200][far], old[far], rtol=1e-4, atol=1e-5)
+    assert (np.abs(encoded[:200][near] - old[near]).max(axis=1) > 1e-4).all()
+
+
+def test_another_graph_with_the_same_columns(place: Path, tmp_path: Path) -> None:
+    write_town(tmp_path / "other", 60, prefix="guest", seed=9)
+    done = here("embed", tmp_path / "other", "--run", place / "run", "--out", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert set(vectors_of(tmp_path / "out")) == {person(number, "guest") for number in range(60)}
+    assert json.loads((tmp_path / "out" / "about.json").read_text())["attached"] is False
+
+
+def test_the_graph_itself_gets_the_vectors_of_training(place: Path, tmp_path: Path) -> None:
+    done = here("embed", place / "town", "--run", place / "run", "--out", tmp_path / "out", "--device", "cpu")
+    assert done.status == 0, done.err
+    again, trained = vectors_of(tmp_path / "out"), vectors_of(place / "run")
+    for key, vector in trained.items():
+        np.testing.assert_allclose(again[key], vector, rtol=1e-5, atol=1e-6)
+
+
+def test_scores_are_shown_and_every_raw_value_kept(place: Path) -> None:
+    done = in_process("evaluate", "run", "--protocol", "paper", "--splits", "3", "--features", cwd=place)
+    assert done.status == 0, done.err
+    kept = json.loads((place / "run" / "scores-paper.json").read_text())
+    accuracies = [score["accuracy"] for score in kept["scores"]]
+    assert len(accuracies) == 3 and len({score["seed"] for score in kept["scores"]}) == 3
+    assert f"{100 * np.mean(accuracies):.2f}" in done.out
+    assert "raw features" in done.out and "Protocol 'paper'" in done.out
+    assert np.mean(accuracies) > 0.5  # three equal communities: a guess has a third
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".parquet"])
+def test_tables_of_other_kinds_give_the_same_graph(place: Path, tmp_path: Path, suffix: str) -> None:
+    write_town(tmp_path / "town", suffix=suffix)
+    done = here("embed", tmp_path / "town", "--out", tmp_path / "out", "--epochs", "2", *QUICK)
+    assert done.status == 0, done.err
+    fingerprint = Run.open(place / "run").graph.fingerprint
+    assert Run.open(tmp_path / "out").graph.fingerprint == fingerprint
+
+
+def test_npz_and_graphml(place: Path, tmp_path: Path) -> None:
+    network = nx.DiGraph(ties(200))
+    attributes = {row[0]: {"city": row[1], "age": float(row[2]), "label": row[4]} for row in rows(range(200))}
+    network.add_nodes_from(attributes)
+    nx.set_node_attributes(network, attributes)
+    nx.write_graphml(network, tmp_path / "town.graphml")
+    for source in (tmp_path / "town.graphml", place / "run" / "graph.npz"):
+        out = tmp_path / source.suffix
+        done = here("embed", source, "--out", out, "--epochs", "2", *QUICK)
+        assert done.status == 0, done.err
+        assert set(vectors_of(out)) == set(attributes)
+        assert Run.open(out).graph.num_classes == 3
+
+
+def test_names_that_look_like_markup_come_out_unchanged(tmp_path: Path) -> None:
+    people = [[f"[/b]:cat:{i}", "[red]" if i % 2 else "[/x]", str(i), "true", "a"] for i in range(30)]
+    write_table(tmp_path / "nodes.csv", ("id", "[/city]", "age", "member", "label"), people)
+    ends = [(f"[/b]:cat:{i}", f"[/b]:cat:{(i + 1) % 30}") for i in range(30)]
+    write_table(tmp_path / "edges.csv", ("source", "target"), [*ends, (ends[0][0], ends[0][0])])
+    done = here("data", "describe", tmp_path)
+    assert done.status == 0, done.err
+    assert "for example [/b]:cat:0" in done.out and "[/city]" in done.out
+
+
+def test_describe_own_files(place: Path) -> None:
+    done = here("data", "describe", place / "town")
+    assert done.status == 0, done.err
+    graph = Run.open(place / "run").graph
+    assert f"town: 200 nodes, {graph.num_edges:,} directed edges" in done.out
+    assert "undirected" in done.out and graph.fingerprint in done.out and "Encoding plan" in done.out
+
+
+def test_describe_a_catalogue_graph() -> None:
+    done = here("data", "describe", "digits")
+    assert done.status == 0, done.err
+    assert "digits: 1,797 nodes" in done.out and "64 features, 10 classes" in done.out
+
+
+def test_list_names_every_graph_and_where_its_files_are(tmp_path: Path) -> None:
+    from fossil.graph.catalog import names
+
+    done = here("data", "list", env={"FOSSIL_DATA": "", "XDG_CACHE_HOME": str(tmp_path)})
+    assert done.status == 0, done.err
+    lines = done.out.splitlines()
+    for name in names():
+        line = next(line for line in lines if f" {name} " in line)
+        assert ("built in" if name in ("digits", "csbm") else "to download") in line
+
+
+def test_doctor_shows_versions_and_places() -> None:
+    import torch
+
+    done = here("doctor", env={"FOSSIL_DATA": "/some/where"})
+    assert done.status == 0, done.err
+    assert torch.__version__ in done.out and "FOSSIL_DATA: /some/where" in done.out
+
+
+def test_version_and_help() -> None:
+    from fossil import __version__
+
+    assert in_process("--version").out == f"fossil-gnn {__version__}\n"
+    shown = in_process("--help")
+    assert shown.status == 0
+    assert all(verb in shown.out for verb in ("embed", "evaluate", "data", "doctor"))
+    assert "--attach" in here("embed", "--help").out

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from rich.console import Console
+
+from fossil.errors import EvaluationError, RunError
+from fossil.evaluation.protocol import protocol, score
+from fossil.evaluation.report import Row, evaluate_runs, score_features, table_of
+from fossil.evaluation.statistics import Summary
+from fossil.graph.graph import Graph
+from fossil.methods.fossil_settings import FossilSettings
+from fossil.run import Run, RunConfig, write_embeddings, write_inputs
+from fossil.storage import write_json
+from fossil.training.trainer import TrainingSettings
+
+PAPER = protocol("paper")
+NODES = 60
+
+
+def make_run(
+    path: Path,
+    *,
+    seed: int = 0,
+    alpha: float = 0.5,
+    epochs: int = 300,
+    preset: str = "released",
+    labels: bool = True,
+    name: str = "town",
+) -> Run:
+    """A finished run whose vectors depend on the seed and know the labels fairly well."""
+    random = np.random.default_rng(seed)
+    kind = np.arange(NODES) % 3
+    features = np.random.default_rng(99).normal(size=(NODES, 4)).astype(np.float32)
+    vectors = (np.eye(3)[kind] + 0.6 * random.normal(size=(NODES, 3))).astype(np.float32)
+    adjacency = sp.csr_array((NODES, NODES), dtype=np.float32)
+    graph = Graph(name, adjacency, features, np.arange(NODES), kind if labels else None)
+    training = TrainingSettings(epochs=epochs)
+    config = RunConfig("fossil", preset, FossilSettings(alpha=alpha), training, seed, name, graph.fingerprint)
+    write_inputs(path, config, {}, graph, None)
+    write_embeddings(path, graph.ids, vectors, None)
+    write_json(path / "summary.json", {})
+    return Run.open(path)
+
+
+def test_a_single_run_is_scored_on_ten_splits_from_its_own_seed_on(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", seed=3)
+    [row] = evaluate_runs([run], PAPER, device="cpu")
+    seeds = [3 + 1000 * i for i in range(10)]
+    expected = score(run.arrays["vectors"], np.arange(NODES) % 3, PAPER, graph_name="town", seeds=seeds)
+    assert (row.encoders, row.splits) == (1, 10)
+    assert row.accuracy.mean == pytest.approx(np.mean([one.accuracy for one in expected]))
+    kept = json.loads((run.path / "scores-paper.json").read_text())
+    assert [one["seed"] for one in kept["scores"]] == seeds
+    assert [one["accuracy"] for one in kept["scores"]] == [one.accuracy for one in expected]
+
+
+def test_runs_that_differ_in_their_seed_share_a_row(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(3)]
+    [row] = evaluate_runs(runs, PAPER, device="cpu")
+    assert (row.encoders, row.splits) == (3, 1)
+    kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
+    assert [[one["seed"] for one in scores] for scores in kept] == [[0], [1], [2]]
+    assert row.accuracy.mean == pytest.approx(np.mean([scores[0]["accuracy"] for scores in kept]))
+
+
+def test_the_interval_of_several_encoders_is_over_encoders_not_splits(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
+    [row] = evaluate_runs(runs, PAPER, splits=4, device="cpu")
+    kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
+    means = [np.mean([one["accuracy"] for one in scores]) for scores in kept]
+    assert (row.accuracy.low, row.accuracy.high) == (pytest.approx(min(means)), pytest.approx(max(means)))
+
+
+@pytest.mark.parametrize(
+    "change", [{"alpha": 0.3}, {"epochs": 10}, {"preset": "paper", "alpha": 0.4}, {"name": "city"}]
+)
+def test_runs_that_differ_in_more_than_the_seed_do_not(tmp_path: Path, change: dict[str, object]) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, **change)]  # type: ignore[arg-type]
+    rows = evaluate_runs(runs, PAPER, splits=1, device="cpu")
+    assert [row.encoders for row in rows] == [1, 1]
+
+
+def test_only_a_preset_that_is_not_the_default_is_named(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", preset="paper", alpha=0.4)]
+    assert [row.method for row in evaluate_runs(runs, PAPER, splits=1, device="cpu")] == ["FOSSIL", "FOSSIL (paper)"]
+
+
+def test_features_are_scored_on_the_splits_of_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", seed=2)
+    [row] = evaluate_runs([run], PAPER, splits=3, features=True, device="cpu")
+    expected = score_features(run.graph, PAPER, [2, 1002, 2002])
+    assert row.features is not None
+    assert row.features.mean == pytest.approx(np.mean([one.accuracy for one in expected]))
+    assert row.features.mean < row.accuracy.mean
+
+
+def test_the_released_protocol_also_gives_the_test_maximum(tmp_path: Path) -> None:
+    [row] = evaluate_runs([make_run(tmp_path / "a")], protocol("released"), splits=2, device="cpu")
+    assert row.test_maximum is not None and row.test_maximum.mean >= row.accuracy.mean
+    assert (tmp_path / "a" / "scores-released.json").exists()
+
+
+def test_the_published_figure_comes_with_the_graph(tmp_path: Path) -> None:
+    few = PAPER.updated({"nodes_per_class": 5})
+    [row] = evaluate_runs([make_run(tmp_path / "a", name="cora")], few, splits=1, device="cpu")
+    assert row.published == 80.02  # Table 2 of the paper
+    [own] = evaluate_runs([make_run(tmp_path / "b")], few, splits=1, device="cpu")
+    assert own.published is None
+
+
+def test_no_labels(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="has no labels to score against"):
+        evaluate_runs([make_run(tmp_path / "a", labels=False)], PAPER)
+
+
+def test_an_unfinished_run_is_not_scored(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run.path / "summary.json").unlink()
+    with pytest.raises(RunError, match="is not finished"):
+        evaluate_runs([run], PAPER)
+    assert not (run.path / "scores-paper.json").exists()
+
+
+def test_embeddings_of_other_nodes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    write_embeddings(run.path, np.arange(NODES)[::-1], np.eye(NODES, 3, dtype=np.float32), None)
+    with pytest.raises(EvaluationError, match="belong to other nodes"):
+        evaluate_runs([run], PAPER)
+
+
+def printed(rows: list[Row]) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(table_of(rows, PAPER))
+    return stream.getvalue()
+
+
+def row(**changes: object) -> Row:
+    several = Summary(0.8, 0.75, 0.85, 0.05, 0.03, 3, (0.77, 0.8, 0.83))
+    base = {"graph": "town", "method": "FOSSIL", "encoders": 3, "splits": 1, "accuracy": several}
+    rest = {"test_maximum": None, "features": None, "published": None, "protocol": "in words"}
+    return Row(**(base | rest | changes))  # type: ignore[arg-type]
+
+
+def test_the_table_has_only_columns_with_content() -> None:
+    text = printed([row()])
+    assert "80.00" in text and "75.00 to 85.00" in text and "3 × 1" in text
+    assert not any(name in text for name in ("test maximum", "raw features", "published"))
+    text = printed(
+        [row(published=53.03, features=Summary(0.5, 0.45, 0.55, 0.05, 0.03, 3, (0.47, 0.5, 0.53))), row(graph="city")]
+    )
+    assert "published" in text and "53.03" in text and "50.00 ± 5.00" in text and "test maximum" not in text

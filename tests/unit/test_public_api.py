@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fossil
+
+HEAVY = ("torch", "torch_geometric", "pandas", "networkx", "sklearn", "matplotlib", "scipy")
+
+
+@pytest.mark.parametrize("name", fossil.__all__)
+def test_public_names_resolve(name: str) -> None:
+    assert getattr(fossil, name) is not None
+    assert name in dir(fossil)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'embedd'"):
+        _ = fossil.embedd
+
+
+@pytest.mark.parametrize("module", ["fossil", "fossil.cli.main"])
+def test_importing_stays_light(module: str) -> None:
+    check = f"import sys, {module}; print(*[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_embed_records_where_a_path_came_from(tmp_path: Path) -> None:
+    nodes = "".join(f"n{i},{i},{i % 3},{i % 5},{i % 7}\n" for i in range(20))
+    (tmp_path / "nodes.csv").write_text("id,u,v,w,x\n" + nodes)
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"n{i},n{(i + 1) % 20}\n" for i in range(20)))
+    settings = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 4}
+    both = {"direction": "symmetrize"}
+    result = fossil.embed(tmp_path, out=tmp_path / "run", epochs=1, settings=settings, treatment=both, device="cpu")
+    assert fossil.Run.open(tmp_path / "run").config.source == str(tmp_path)
+    assert result["n7"].shape == (4,) and len(result) == 20
+
+
+def test_embed_takes_a_treatment_as_plain_values() -> None:
+    settings = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 4}
+    with pytest.raises(fossil.FossilError, match="direction='both' is not accepted"):
+        fossil.embed("digits", treatment={"direction": "both"}, settings=settings)
