@@ -58,8 +58,8 @@ def main() -> None:
 
     fusion = Run.open(arguments.out).summary["lambda"]
     console.print(
-        f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.2g}, median {fusion['median']:.2g}, "
-        f"middle half {fusion['quartiles'][0]:.2g} to {fusion['quartiles'][1]:.2g}.",
+        f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
+        f"middle half {fusion['quartiles'][0]:.3g} to {fusion['quartiles'][1]:.3g}.",
         highlight=False,
     )
     draw_map(arguments.out / "map.png", result)

@@ -41,8 +41,8 @@ def embed(
             `.graphml` file), a `Graph`, NetworkX graph, PyG `Data`, SciPy matrix, or a pair (adjacency, features) or
             (nodes, edges) of data frames.
         out: run folder to write.
-        method: `fossil` or `fossil_v2`.
-        preset: `released` (default) or `paper`.
+        method: name of the method; `fossil_v2` is the one for large graphs.
+        preset: named set of switches; the method's first when None (`released` for FOSSIL).
         settings: single settings of the method, for example `{"alpha": 0.3}`.
         seed: everything random is derived from it; the same seed gives the same bits on a CPU.
         epochs: training steps.

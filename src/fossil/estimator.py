@@ -23,8 +23,8 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Labels (`y`) are never looked at.
 
     Args:
-        method: `fossil` or `fossil_v2`.
-        preset: `released` or `paper`; the method's default when None.
+        method: name of the method.
+        preset: named set of switches; the method's first when None.
         epochs: training steps.
         settings: single settings of the method.
         device: `auto`, `cpu`, `cuda`.

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from fossil.errors import FossilWarning, GraphError, RunError
+from fossil.graph.catalog import known_name
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Graph
 from fossil.graph.read import LoadedGraph
@@ -78,6 +79,8 @@ def resolve_settings(
 ) -> tuple[str, Any]:
     """Return the preset's name and the settings: preset, then the graph's recipe, then what was said explicitly.
 
+    `graph` is a catalogue name, or empty for a graph of the user's own.
+
     A recipe was tuned for the default preset. Under another preset it does not touch the switches that preset sets.
     """
     kind = get_method(method)
@@ -127,7 +130,7 @@ def fit(
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
     graph, training, reporter = loaded.graph, training or TrainingSettings(), reporter or Silent()
-    chosen, config = resolve_settings(method, preset, graph.name, settings or {}, use_recipe)
+    chosen, config = resolve_settings(method, preset, known_name(graph), settings or {}, use_recipe)
     run = RunConfig(
         method, chosen, config, training, seed, graph.name, graph.fingerprint, source, treatment or Treatment()
     )

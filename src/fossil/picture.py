@@ -21,6 +21,8 @@ def flatten(vectors: Array, seed: int = 0) -> tuple[Array, str]:
 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
+    if unit.shape[1] == 1:
+        return np.column_stack([unit, np.zeros(len(unit))]), "the one direction there is"
     if 10 <= len(unit) <= _LARGEST_TSNE:
         reduced = PCA(min(30, *unit.shape), random_state=seed).fit_transform(unit)
         perplexity = min(30, (len(unit) - 1) / 3)
@@ -50,8 +52,10 @@ def draw_map(path: Path, result: Embeddings) -> None:
         names = graph.label_names or tuple(str(number) for number in range(graph.num_classes))
         for number, name in enumerate(names):
             mine = graph.labels == number
+            if not mine.any():
+                continue
             axes.scatter(positions[mine, 0], positions[mine, 1], s=6, label=name, color=f"C{number % 10}")
-        if len(names) <= 20:
+        if len(names) <= 20 and axes.collections:
             axes.legend(markerscale=3, fontsize="small", loc="best")
     else:
         axes.scatter(positions[:, 0], positions[:, 1], s=6)

@@ -40,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except OSError as error:
         raise RunError(
             f"Could not write {path}: {error.strerror or error}.",
-            remedy="Free some space or choose another folder; whatever stood there before is untouched.",
+            remedy="Make room there or choose another folder; whatever stood there before is untouched.",
         ) from error
     finally:
         if temporary is not None:

@@ -55,7 +55,7 @@ def test_a_full_disk_is_named_with_path_reason_and_remedy(tmp_path: Path) -> Non
     with pytest.raises(RunError) as caught:
         write_atomically(tmp_path / "new.txt", write)
     assert str(tmp_path / "new.txt") in caught.value.what and "No space left" in caught.value.what
-    assert "space" in caught.value.remedy
+    assert "room" in caught.value.remedy
     assert names(tmp_path) == []
 
 

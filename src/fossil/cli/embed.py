@@ -29,7 +29,7 @@ def command(
     out: Path = typer.Option(
         ..., "--out", "-o", help="Folder to write; an existing run is never overwritten without --force."
     ),
-    method: str = typer.Option("fossil", help="fossil or fossil_v2."),
+    method: str = typer.Option("fossil", help="Name of the method; an unknown one lists those there are."),
     preset: str | None = typer.Option(None, help="Named set of switches: released (default) or paper."),
     assignments: list[str] = typer.Option(
         [], "--set", "-s", metavar="KEY=VALUE", help="One setting of the method; may be repeated."
@@ -77,6 +77,7 @@ def command(
     """Learn a vector for every node of a graph."""
     from fossil.cli.terminal import plain_console
     from fossil.fit import fit, resolve_settings
+    from fossil.graph.catalog import known_name
     from fossil.graph.findings import Treatment
     from fossil.graph.source import open_graph
     from fossil.settings import parse_assignments
@@ -117,7 +118,7 @@ def command(
     reading = reading_options(edges, label, columns, structural_features)
     loaded = open_graph(source, treatment=treatment, **reading)
     show_graph(console, loaded)
-    chosen, _ = resolve_settings(method, preset, loaded.graph.name, settings, recipe)
+    chosen, _ = resolve_settings(method, preset, known_name(loaded.graph), settings, recipe)
     console.print(f"{method}, preset {chosen}, seed {seed}, {epochs} epochs → {out}")
     result = fit(
         loaded,

@@ -17,7 +17,7 @@ def command(
     splits: int | None = typer.Option(None, min=1, help="Splits per run; 10 for a row of one run, else 1."),
     features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),
     nodes_per_class: int | None = typer.Option(
-        None, min=1, help="Training nodes of each class, where the protocol counts them."
+        None, min=1, help="Train on this many nodes of each class, on every graph."
     ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
 ) -> None:
@@ -29,7 +29,7 @@ def command(
 
     rule = named(protocol)
     if nodes_per_class is not None:
-        rule = rule.updated({"nodes_per_class": nodes_per_class})
+        rule = rule.updated({"nodes_per_class": nodes_per_class, "per_class_graphs": ("*",)})
     console = plain_console()
     rows = evaluate_runs([Run.open(path) for path in runs], rule, splits=splits, features=features, device=device)
     console.print(table_of(rows, rule), soft_wrap=False)

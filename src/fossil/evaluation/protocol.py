@@ -31,7 +31,7 @@ class Protocol(Settings):
     split: Literal["paper", "released"] = setting("paper", "rule that draws training, validation and test nodes")
     per_class_graphs: tuple[str, ...] = setting(
         ("cora", "citeseer", "pubmed"),
-        "graphs trained on a fixed number of nodes per class",
+        "graphs trained on a fixed number of nodes per class; * for all",
         origin="Section 5: 20 nodes per class for Cora, CiteSeer and PubMed",
     )
     nodes_per_class: int = setting(NODES_PER_CLASS, "training nodes of each class on those graphs", ge=1)
@@ -59,7 +59,7 @@ class Protocol(Settings):
 
     def is_per_class(self, graph_name: str) -> bool:
         """Return whether this graph is trained on a fixed number of nodes per class."""
-        return graph_name.lower() in self.per_class_graphs
+        return "*" in self.per_class_graphs or graph_name.lower() in self.per_class_graphs
 
     def draw(self, labels: Array, seed: int, graph_name: str) -> Split:
         """Return the split that `seed` gives on this graph.

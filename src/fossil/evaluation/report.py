@@ -12,11 +12,14 @@ import numpy as np
 from fossil.errors import EvaluationError
 from fossil.evaluation.protocol import Protocol, SplitScore, score
 from fossil.evaluation.statistics import Summary
+from fossil.fit import resolve_settings
+from fossil.graph.catalog import known_name
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method, recipes
 from fossil.run import Run, RunConfig
 from fossil.storage import write_json
 from fossil.training.runtime import resolve_device
+from fossil.training.trainer import TrainingSettings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,13 +33,13 @@ class Row:
 
     Attributes:
         graph: name of the graph.
-        method: title of the method, with its preset where that is not the default.
+        method: title of the method, with what sets these runs apart from its defaults on this graph.
         encoders: number of runs, each trained with a seed of its own.
         splits: splits per run.
         accuracy: selected on validation nodes; the interval is over encoders, over splits if there is one encoder.
         test_maximum: the optimistic figure, where the protocol has it.
         features: accuracy of the raw input features on the same splits, where asked for.
-        published: figure printed in the paper, or None.
+        published: figure printed in the paper for exactly these settings, or None.
         protocol: how all this came about, in words.
     """
 
@@ -76,24 +79,24 @@ def evaluate_runs(
         grouped.setdefault(_all_but_the_seed(run.config), []).append(run)
     rows = []
     for members in grouped.values():
-        graph, method, preset = members[0].config.graph, members[0].config.method, members[0].config.preset
         count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
         of_embeddings = [_score_run(run, protocol, count, target) for run in members]
         of_features = [score_features(run.graph, protocol, _seeds(run, count), target) for run in members if features]
-        kind = get_method(method)
-        recipe = recipes(method).get(graph)
-        labels = _labels(members[0])
+        config, known = members[0].config, known_name(members[0].graph)
+        differences = _differences(config, known)
+        recipe = recipes(config.method).get(known)
+        split = protocol.draw(_labels(members[0]), config.seed, known)
         rows.append(
             Row(
-                graph=graph,
-                method=kind.title if preset == next(iter(kind.presets)) else f"{kind.title} ({preset})",
+                graph=config.graph,
+                method=" ".join([get_method(config.method).title, *differences]),
                 encoders=len(members),
                 splits=count,
                 accuracy=_summary(protocol, of_embeddings, "accuracy"),
                 test_maximum=_summary(protocol, of_embeddings, "test_maximum") if protocol.optimistic else None,
                 features=_summary(protocol, of_features, "accuracy") if features else None,
-                published=recipe.published if recipe else None,
-                protocol=protocol.describe(graph, protocol.draw(labels, members[0].config.seed, graph)),
+                published=recipe.published if recipe and not differences else None,
+                protocol=protocol.describe(known, split),
             )
         )
     return rows
@@ -104,11 +107,22 @@ def _all_but_the_seed(config: RunConfig) -> tuple[str, int, str]:
     return config.graph, config.training.epochs, replace(config, seed=0).identity
 
 
+def _differences(config: RunConfig, known: str) -> list[str]:
+    """Return what sets a run apart from the method's own defaults on this graph, in words for a table."""
+    default = next(iter(get_method(config.method).presets))
+    _, expected = resolve_settings(config.method, config.preset, known, {})
+    usual, actual = expected.model_dump(), config.settings.model_dump()
+    changed = [f"{key}={value}" for key, value in actual.items() if usual[key] != value]
+    if config.training.epochs != TrainingSettings().epochs:
+        changed.append(f"epochs={config.training.epochs}")
+    return ([] if config.preset == default else [f"({config.preset})"]) + changed
+
+
 def score_features(graph: Graph, protocol: Protocol, seeds: Sequence[int], device: str = "cpu") -> list[SplitScore]:
     """Score the raw input features of a graph: what a linear model knows without any graph learning."""
     features: Array = graph.features.toarray() if graph.has_sparse_features else graph.features
     assert graph.labels is not None
-    return score(features, graph.labels, protocol, graph_name=graph.name, seeds=seeds, device=device)
+    return score(features, graph.labels, protocol, graph_name=known_name(graph), seeds=seeds, device=device)
 
 
 def table_of(rows: Sequence[Row], protocol: Protocol) -> Table:
@@ -152,13 +166,13 @@ def _score_run(run: Run, protocol: Protocol, splits: int, device: str) -> list[S
         raise EvaluationError(
             f"The embeddings in {run.path} belong to other nodes than its graph.", remedy="Make the run again."
         )
-    graph, seeds = run.config.graph, _seeds(run, splits)
-    scores = score(arrays["vectors"], labels, protocol, graph_name=graph, seeds=seeds, device=device)
+    known, seeds = known_name(run.graph), _seeds(run, splits)
+    scores = score(arrays["vectors"], labels, protocol, graph_name=known, seeds=seeds, device=device)
     content = {
         "protocol": protocol.model_dump(),
-        "description": protocol.describe(graph),
+        "description": protocol.describe(known),
         "method": run.config.method,
-        "graph": graph,
+        "graph": run.config.graph,
         "seed": run.config.seed,
         "scores": [asdict(value) for value in scores],
     }

@@ -148,7 +148,7 @@ def _draw_per_class(
         if len(members) < count:
             raise EvaluationError(
                 f"Class {label} has {len(members)} nodes outside the test set, but {count} are needed for training.",
-                remedy=f"Lower nodes_per_class to {len(members)} or less."
+                remedy=f"Lower nodes_per_class (--nodes-per-class) to {len(members)} or less."
                 if len(members)
                 else "Remove the class, label more of its nodes, or do not train on a fixed number per class.",
             )

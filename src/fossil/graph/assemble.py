@@ -49,7 +49,7 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
     def note(kind: str, where: Array, done: str, refused: bool) -> None:
         if len(where) == 0:
             return
-        examples = tuple(str(raw.ids[i]) for i in where[:3])
+        examples = tuple(dict.fromkeys(str(raw.ids[i]) for i in where[:20]))[:3]
         if refused:
             raise GraphError(
                 f"{raw.name} has {len(where):,} {kind} (for example {', '.join(examples)}), which are refused.",

@@ -104,6 +104,18 @@ def find(name: str) -> Entry:
     return CATALOG[key]
 
 
+def known_name(graph: Graph) -> str:
+    """Return the catalogue name of a graph, or an empty text for any other graph, even one of the same name.
+
+    Recipes and split rules belong to the published graphs; a user's own folder called `cora` must not inherit them.
+    """
+    entry = CATALOG.get(graph.name)
+    if entry is None or entry.counts.features not in (None, graph.num_features):
+        return ""
+    # Fewer nodes are fine: a treatment may drop some.
+    return entry.name if entry.counts.nodes is None or graph.num_nodes <= entry.counts.nodes else ""
+
+
 def describe(name: str) -> str:
     """Return one line about a named graph, without reading it.
 

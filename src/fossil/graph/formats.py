@@ -89,7 +89,7 @@ def _load_arrays(path: Path) -> dict[str, Array]:
             f"{path} holds Python objects or is no NPZ file ({error}).",
             remedy="Save plain arrays of numbers and strings with numpy.savez; pickled data is never loaded.",
         ) from error
-    except (OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         raise GraphError(f"{path} is not a whole NPZ file ({error}).", remedy="Copy or write it again.") from error
 
 

@@ -34,9 +34,10 @@ class History:
         for line in self.path.read_bytes().splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:
+                earlier = record["epoch"] <= epoch
+            except (ValueError, KeyError, TypeError):
                 break  # the line that was being written when the run was killed
-            if record["epoch"] <= epoch:
+            if earlier:
                 self.records.append(record)
         write_text(self.path, "".join(json.dumps(record) + "\n" for record in self.records))
         if self.records:

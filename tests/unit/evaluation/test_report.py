@@ -13,8 +13,8 @@ from fossil.errors import EvaluationError, RunError
 from fossil.evaluation.protocol import protocol, score
 from fossil.evaluation.report import Row, evaluate_runs, score_features, table_of
 from fossil.evaluation.statistics import Summary
+from fossil.fit import resolve_settings
 from fossil.graph.graph import Graph
-from fossil.methods.fossil_settings import FossilSettings
 from fossil.run import Run, RunConfig, write_embeddings, write_inputs
 from fossil.storage import write_json
 from fossil.training.trainer import TrainingSettings
@@ -32,16 +32,19 @@ def make_run(
     preset: str = "released",
     labels: bool = True,
     name: str = "town",
+    features: int = 4,
+    recipe: bool = False,
 ) -> Run:
     """A finished run whose vectors depend on the seed and know the labels fairly well."""
     random = np.random.default_rng(seed)
     kind = np.arange(NODES) % 3
-    features = np.random.default_rng(99).normal(size=(NODES, 4)).astype(np.float32)
+    columns = np.random.default_rng(99).normal(size=(NODES, features)).astype(np.float32)
     vectors = (np.eye(3)[kind] + 0.6 * random.normal(size=(NODES, 3))).astype(np.float32)
     adjacency = sp.csr_array((NODES, NODES), dtype=np.float32)
-    graph = Graph(name, adjacency, features, np.arange(NODES), kind if labels else None)
+    graph = Graph(name, adjacency, columns, np.arange(NODES), kind if labels else None)
     training = TrainingSettings(epochs=epochs)
-    config = RunConfig("fossil", preset, FossilSettings(alpha=alpha), training, seed, name, graph.fingerprint)
+    _, settings = resolve_settings("fossil", preset, name if recipe else "", {} if recipe else {"alpha": alpha})
+    config = RunConfig("fossil", preset, settings, training, seed, name, graph.fingerprint)
     write_inputs(path, config, {}, graph, None)
     write_embeddings(path, graph.ids, vectors, None)
     write_json(path / "summary.json", {})
@@ -86,9 +89,14 @@ def test_runs_that_differ_in_more_than_the_seed_do_not(tmp_path: Path, change: d
     assert [row.encoders for row in rows] == [1, 1]
 
 
-def test_only_a_preset_that_is_not_the_default_is_named(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", preset="paper", alpha=0.4)]
-    assert [row.method for row in evaluate_runs(runs, PAPER, splits=1, device="cpu")] == ["FOSSIL", "FOSSIL (paper)"]
+def test_a_row_says_what_sets_its_runs_apart_from_the_defaults(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / "a"),
+        make_run(tmp_path / "b", preset="paper"),
+        make_run(tmp_path / "c", alpha=0.4, epochs=7),
+    ]
+    titles = [row.method for row in evaluate_runs(runs, PAPER, splits=1, device="cpu")]
+    assert titles == ["FOSSIL", "FOSSIL (paper)", "FOSSIL alpha=0.4 epochs=7"]
 
 
 def test_features_are_scored_on_the_splits_of_the_run(tmp_path: Path) -> None:
@@ -106,12 +114,18 @@ def test_the_released_protocol_also_gives_the_test_maximum(tmp_path: Path) -> No
     assert (tmp_path / "a" / "scores-released.json").exists()
 
 
-def test_the_published_figure_comes_with_the_graph(tmp_path: Path) -> None:
+def test_the_published_figure_stands_beside_the_published_graph_and_settings_alone(tmp_path: Path) -> None:
     few = PAPER.updated({"nodes_per_class": 5})
-    [row] = evaluate_runs([make_run(tmp_path / "a", name="cora")], few, splits=1, device="cpu")
-    assert row.published == 80.02  # Table 2 of the paper
-    [own] = evaluate_runs([make_run(tmp_path / "b")], few, splits=1, device="cpu")
-    assert own.published is None
+    cora = {"name": "cora", "features": 1433}
+    published = {
+        "the recipe": (make_run(tmp_path / "a", **cora, recipe=True), 80.02),  # Table 2 of the paper
+        "other settings": (make_run(tmp_path / "b", **cora, alpha=0.4), None),
+        "a folder of that name": (make_run(tmp_path / "c", name="cora", recipe=True), None),
+        "another graph": (make_run(tmp_path / "d"), None),
+    }
+    for run, expected in published.values():
+        [row] = evaluate_runs([run], few, splits=1, device="cpu")
+        assert row.published == expected
 
 
 def test_no_labels(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ def test_a_method_without_a_recipe_file_has_none() -> None:
     assert recipes("no such method") == {}
 
 
-# Released settings: alpha (the one in the comment, where the released file has two), step, k, tau, rate, rate of the fusion layer, p, p_f, weight of the L2 term.
+# Released settings: alpha (the one in the comment, where the released file has two), step, k, tau, rate, rate of the
+# fusion layer, p, p_f, weight of the L2 term.
 RELEASED = {
     "fossil": {
         "cora": (0.1, 0.5, 12, 0.8, 5e-4, 1e-2, 0.3, 0.3, 1e6),
