@@ -10,6 +10,8 @@ from torch import Tensor
 from fossil.errors import FossilWarning
 from fossil.transport import FusedProblem, kernels, solve
 from fossil.transport.bapg import bapg
+from fossil.transport.launches import Precision
+from fossil.transport.problem import Marginals
 
 pytestmark = [
     pytest.mark.gpu,
@@ -85,6 +87,85 @@ def test_plans_are_finite_with_exact_columns_at_all_steps(n: int, scale: float) 
             plan = bapg(problem, step=step, iterations=50, symmetric=True).plan
         assert plan.isfinite().all(), step
         torch.testing.assert_close(plan.sum(1), problem.target_mass, rtol=1e-5, atol=0)
+
+
+SIZES = [(1, 3), (12, 12), (5, 16), (12, 15), (30, 30), (12, 30), (48, 48), (64, 17), (64, 64)]
+
+
+def assert_near(found: Tensor, exact: Tensor) -> None:
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5)
+
+
+def costs_of(problem: FusedProblem) -> tuple[Tensor, Tensor, Tensor]:
+    costs = (problem.feature_cost, problem.source_structure, problem.target_structure)
+    for cost in costs:
+        cost.requires_grad_()
+    return costs
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32x3"])
+@pytest.mark.parametrize("marginals", ["actual", "prescribed"])
+@pytest.mark.parametrize(("n", "m"), SIZES)
+def test_scores_and_gradients_are_those_of_the_float64_objective(
+    n: int, m: int, marginals: Marginals, precision: Precision
+) -> None:
+    problem = make(n, m)
+    rough = single(problem)
+    costs, exact_costs = costs_of(rough), costs_of(problem)
+    plan, value, row_error, column_error = kernels.solve_fused(rough, 0.1, 20, True, marginals, precision)
+    held = plan.double()
+    expected = problem.objective(held, marginals)
+    with torch.no_grad():
+        assert_near(plan, bapg(problem, step=0.1, symmetric=True).plan)
+    assert_near(value.detach(), expected.detach())
+    assert_near(row_error, (held.sum(2) - problem.source_mass).abs().sum(1))
+    assert_near(column_error, (held.sum(1) - problem.target_mass).abs().sum(1))
+    weights = torch.linspace(-1, 2, problem.batch, device="cuda")
+    wanted = torch.autograd.grad(expected, exact_costs, weights.double())
+    for found, exact in zip(torch.autograd.grad(value, costs, weights), wanted, strict=True):
+        assert_near(found, exact)
+
+
+@pytest.mark.parametrize("n", [12, 30, 64])
+def test_plain_tf32_is_close_at_large_steps_and_has_exact_columns(n: int) -> None:
+    problem = make(n, n)
+    plan, value, _, column_error = kernels.solve_fused(single(problem), 1.0, 20, True, "actual", "tf32")
+    torch.testing.assert_close(plan.double(), bapg(problem, step=1.0, symmetric=True).plan, rtol=0, atol=1e-3)
+    torch.testing.assert_close(value.double(), problem.objective(plan.double()), rtol=0, atol=1e-5)
+    assert column_error.max() < 1e-5
+
+
+@pytest.mark.parametrize("needed", [0, 1, 2])
+def test_a_single_cost_gets_its_gradient_alone(needed: int) -> None:
+    problem, rough = make(12, 15), single(make(12, 15))
+    pairs = [
+        (each.feature_cost, each.source_structure, each.target_structure)[needed].requires_grad_()
+        for each in (problem, rough)
+    ]
+    plan, value, _, _ = kernels.solve_fused(rough, 0.5, 20, True, "actual")
+    wanted = torch.autograd.grad(problem.objective(plan.double()).sum(), pairs[0])[0]
+    torch.testing.assert_close(torch.autograd.grad(value.sum(), pairs[1])[0].double(), wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [12, 30])
+def test_each_pass_is_one_launch_that_waits_for_nothing(n: int) -> None:
+    rough = single(make(n, n))
+    costs, seed = costs_of(rough), torch.ones(rough.batch, device="cuda")
+
+    def both() -> None:
+        value = kernels.solve_fused(rough, 0.1, 20, True, "actual")[1]
+        torch.autograd.grad(value, costs, seed)
+
+    both()  # compiles
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as record:
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            both()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    names = [event.name for event in record.events() if "CUDA" in str(event.device_type)]
+    assert sorted(names) == ["bapg_kernel", "envelope_kernel"]
 
 
 def test_values_and_envelope_gradients_are_those_of_float64() -> None:

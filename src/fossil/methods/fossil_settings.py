@@ -20,7 +20,7 @@ _DROPS = [0.1, 0.2, 0.3, 0.4]
 
 
 class FossilSettings(Settings):
-    """Settings of FOSSIL. The defaults are the released ones, and Cora's where graphs differ."""
+    """Settings of FOSSIL. The defaults are the released ones, those of Cora's file where graphs differ."""
 
     # Parts that the ablations exchange.
     encoder: Literal["decoupled", "gcn", "gcnii"] = setting("decoupled", "how nodes are encoded (Table 4)")

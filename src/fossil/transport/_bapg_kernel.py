@@ -3,7 +3,7 @@
 Everything is loaded once into square tiles and stays on chip with the plan over all iterations. Beyond the n×m entries
 a tile holds zero costs and zero masses: such nodes are treated like any others of zero mass, which get exactly nothing.
 
-Logarithms are to base 2, because that is what the hardware computes; the caller folds the base into the costs.
+Logarithms are to base 2, because that is what the hardware computes; `unit` is how much a cost of one changes them.
 """
 
 from __future__ import annotations
@@ -11,26 +11,11 @@ from __future__ import annotations
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
+from fossil.transport._tiles import load_matrix, load_vector, multiply, store_matrix
+
 # The floor of the batched version, -60, to base 2; and its finite stand-in for log 0, which needs no conversion.
 _FLOOR = tl.constexpr(-86.5617)
 _LOG_ZERO = tl.constexpr(-1e30)
-
-INTERPRETED = not isinstance(tl.sum, triton.JITFunction)
-"""Whether Triton was imported to be interpreted, which is the only way it treats tensors on the CPU."""
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _load_matrix(
-    start: tl.tensor,
-    rows: tl.tensor,
-    columns: tl.tensor,
-    height: tl.tensor,
-    width: tl.tensor,
-    row_stride: tl.tensor,
-    column_stride: tl.tensor,
-) -> tl.tensor:
-    inside = (rows[:, None] < height) & (columns[None, :] < width)
-    return tl.load(start + rows[:, None] * row_stride + columns[None, :] * column_stride, mask=inside, other=0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -55,81 +40,135 @@ def _descend(
     source: tl.tensor,
     target: tl.tensor,
     structured: tl.constexpr,
+    precision: tl.constexpr,
 ) -> tl.tensor:
     """Return the logarithm of `plan * exp(-gradient / step)`."""
     moved = log_plan + drift
     if structured:
-        moved = tl.dot(tl.dot(source, plan, input_precision="ieee"), target, acc=moved, input_precision="ieee")
+        moved = multiply(multiply(source, plan, tl.zeros_like(plan), precision), target, moved, precision)
     return moved
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _sum(matrix: tl.tensor) -> tl.tensor:
+    return tl.sum(tl.sum(matrix, 1), 0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _mean_square(matrix: tl.tensor, rows: tl.tensor, columns: tl.tensor) -> tl.tensor:
+    """Return `sum_ik rows_i matrix_ik² columns_k`."""
+    return tl.sum(tl.sum(matrix * matrix * columns[None, :], 1) * rows, 0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _structure_value(
+    plan: tl.tensor,
+    source: tl.tensor,
+    target: tl.tensor,
+    source_mass: tl.tensor,
+    target_mass: tl.tensor,
+    actual: tl.constexpr,
+    precision: tl.constexpr,
+) -> tl.tensor:
+    """Return the structure term of the objective; `target` is C2ᵀ."""
+    row_sum = tl.sum(plan, 1)
+    column_sum = tl.sum(plan, 0)
+    nothing = tl.zeros_like(plan)
+    crossed = _sum(multiply(multiply(source, plan, nothing, precision), target, nothing, precision) * plan)
+    if actual:
+        squared = _mean_square(source, row_sum, row_sum) + _mean_square(target, column_sum, column_sum)
+    else:
+        squared = _mean_square(source, row_sum, source_mass) + _mean_square(target, target_mass, column_sum)
+    return squared - 2 * crossed
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def bapg_kernel(
     plan_pointer: tl.tensor,
+    value_pointer: tl.tensor,
+    error_pointer: tl.tensor,
     feature_pointer: tl.tensor,
     source_pointer: tl.tensor,
     target_pointer: tl.tensor,
     source_mass_pointer: tl.tensor,
     target_mass_pointer: tl.tensor,
+    batch: tl.tensor,
     n: tl.tensor,
     m: tl.tensor,
-    feature_scale: tl.tensor,
-    square_scale: tl.tensor,
-    product_scale: tl.tensor,
+    alpha: tl.tensor,
+    unit: tl.tensor,
     ITERATIONS: tl.constexpr,
     STRUCTURED: tl.constexpr,
     CONSTANT_TERMS: tl.constexpr,
+    ACTUAL: tl.constexpr,
+    PRECISION: tl.constexpr,
+    SCORE_PRECISION: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Solve problem number `program_id(0)`; all tensors are contiguous.
+    """Solve problem number `program_id(0)` and score its plan; all tensors are contiguous float32.
 
     Args:
         plan_pointer: B×n×m plans to write.
+        value_pointer: B values to write (D).
+        error_pointer: 2×B errors to write, of the rows and of the columns.
         feature_pointer: B×n×m costs (M).
-        source_pointer: B×n×n costs (C1), read only where STRUCTURED.
-        target_pointer: B×m×m costs (C2), read only where STRUCTURED.
+        source_pointer: B×n×n symmetric costs (C1), read only where STRUCTURED.
+        target_pointer: B×m×m symmetric costs (C2), read only where STRUCTURED.
         source_mass_pointer: B×n masses (mu).
         target_mass_pointer: B×m masses (nu).
+        batch: B.
         n: source nodes, at most TILE.
         m: target nodes, at most TILE.
-        feature_scale: factor of M in the logarithm of the plan.
-        square_scale: factor of the mean squared costs.
-        product_scale: factor of `C1 P C2ᵀ`.
+        alpha: weight of the feature term.
+        unit: `log2(e) / step`.
         ITERATIONS: T.
-        STRUCTURED: whether the structures count at all.
-        CONSTANT_TERMS: whether the squared costs are kept.
+        STRUCTURED: whether the structures count at all, which they do unless alpha is 1.
+        CONSTANT_TERMS: whether the iteration keeps the squared costs.
+        ACTUAL: whether the value weighs the squared costs by the plan's own marginals, rather than by mu and nu.
+        PRECISION: of the products in the iteration, see `multiply`.
+        SCORE_PRECISION: of the products in the value.
         TILE: 16, 32 or 64.
     """
     problem = tl.program_id(0).to(tl.int64)
-    rows = tl.arange(0, TILE)
-    columns = tl.arange(0, TILE)
-    source_mass = tl.load(source_mass_pointer + problem * n + rows, mask=rows < n, other=0.0)
-    target_mass = tl.load(target_mass_pointer + problem * m + columns, mask=columns < m, other=0.0)
+    feature_start = feature_pointer + problem * n * m
+    source_start = source_pointer + problem * n * n
+    target_start = target_pointer + problem * m * m
+    source_mass = load_vector(source_mass_pointer + problem * n, n, TILE)
+    target_mass = load_vector(target_mass_pointer + problem * m, m, TILE)
     row_mass = source_mass[:, None]
     column_mass = target_mass[None, :]
 
-    row_drift = _load_matrix(feature_pointer + problem * n * m, rows, columns, n, m, m, 1) * feature_scale
+    row_drift = load_matrix(feature_start, n, m, m, 1, False, TILE) * (-alpha * unit)
     column_drift = row_drift
     source = row_drift
     target = row_drift
     if STRUCTURED:
-        source = _load_matrix(source_pointer + problem * n * n, rows, columns, n, n, n, 1)
-        target = _load_matrix(target_pointer + problem * m * m, rows, columns, m, m, 1, m)  # read as its transpose
+        source = load_matrix(source_start, n, n, n, 1, False, TILE)
+        target = load_matrix(target_start, m, m, 1, m, False, TILE)  # C2ᵀ
         if CONSTANT_TERMS:
             # In a row step the squared source costs cancel, in a column step the squared target costs.
-            row_drift += square_scale * tl.sum(target * target * target_mass[:, None], 0)[None, :]
-            column_drift += square_scale * tl.sum(source * source * source_mass[None, :], 1)[:, None]
-        source *= product_scale
+            scale = -2 * (1 - alpha) * unit
+            row_drift += scale * tl.sum(target * target * target_mass[:, None], 0)[None, :]
+            column_drift += scale * tl.sum(source * source * source_mass[None, :], 1)[:, None]
+        source *= 4 * (1 - alpha) * unit
 
     plan = row_mass * column_mass
     log_row_mass = _log_mass(row_mass)
     log_column_mass = _log_mass(column_mass)
     log_plan = log_row_mass + log_column_mass
     for _ in range(ITERATIONS):
-        moved = _descend(log_plan, plan, row_drift, source, target, STRUCTURED)
+        moved = _descend(log_plan, plan, row_drift, source, target, STRUCTURED, PRECISION)
         log_plan, plan = _rescale(moved, row_mass, log_row_mass, 1)
-        moved = _descend(log_plan, plan, column_drift, source, target, STRUCTURED)
+        moved = _descend(log_plan, plan, column_drift, source, target, STRUCTURED, PRECISION)
         log_plan, plan = _rescale(moved, column_mass, log_column_mass, 0)
+    store_matrix(plan_pointer + problem * n * m, plan, n, m, TILE)
 
-    inside = (rows[:, None] < n) & (columns[None, :] < m)
-    tl.store(plan_pointer + problem * n * m + rows[:, None] * m + columns[None, :], plan, mask=inside)
+    # The costs are read again: to keep them over the iterations would take registers.
+    value = alpha * _sum(load_matrix(feature_start, n, m, m, 1, True, TILE) * plan)
+    if STRUCTURED:
+        source = load_matrix(source_start, n, n, n, 1, True, TILE)
+        target = load_matrix(target_start, m, m, 1, m, True, TILE)
+        value += (1 - alpha) * _structure_value(plan, source, target, source_mass, target_mass, ACTUAL, SCORE_PRECISION)
+    tl.store(value_pointer + problem, value)
+    tl.store(error_pointer + problem, tl.sum(tl.abs(tl.sum(plan, 1) - source_mass), 0))
+    tl.store(error_pointer + batch + problem, tl.sum(tl.abs(tl.sum(plan, 0) - target_mass), 0))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NoReturn, Self, TypeAlias
+from typing import Literal, NamedTuple, NoReturn, Self, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from fossil.errors import SettingError, TransportError
 
@@ -81,6 +82,17 @@ class FusedProblem:
         """Return problems start to stop - 1, without copying."""
         return FusedProblem(**{name: tensor[start:stop] for name, tensor in self.tensors().items()}, alpha=self.alpha)
 
+    def padded(self, rows: int, columns: int) -> FusedProblem:
+        """Return the same problems with so many more source and target nodes, of zero mass and zero cost."""
+        return FusedProblem(
+            pad(self.feature_cost, (0, columns, 0, rows)),
+            pad(self.source_structure, (0, rows, 0, rows)),
+            pad(self.target_structure, (0, columns, 0, columns)),
+            pad(self.source_mass, (0, rows)),
+            pad(self.target_mass, (0, columns)),
+            self.alpha,
+        )
+
     def check(self) -> Self:
         """Return the problem itself if it is well formed. Reads values back, so it waits for the device.
 
@@ -146,18 +158,37 @@ class FusedProblem:
         Raises:
             SettingError: `marginals` is neither.
         """
+        return self.evaluate(plan, marginals).value
+
+    def evaluate(self, plan: Tensor, marginals: Marginals) -> Evaluation:
+        """Return what `objective` does, together with the products it took."""
         if marginals not in ("prescribed", "actual"):
             raise SettingError(f"marginals={marginals!r} is not accepted.", remedy="Use 'prescribed' or 'actual'.")
         value = self.alpha * (self.feature_cost * plan).sum((1, 2))
         if self.alpha == 1:
-            return value
+            return Evaluation(value, None, None)
         rows, columns = plan.sum(2), plan.sum(1)
         actual = marginals == "actual"
         squared = _quadratic(self.source_structure, rows, rows if actual else self.source_mass)
         squared = squared + _quadratic(self.target_structure, columns, columns if actual else self.target_mass)
         # <C1 T C2ᵀ, T> = <C1 T, T C2>: two products, and two more for both gradients.
-        crossed = (torch.bmm(self.source_structure, plan) * torch.bmm(plan, self.target_structure)).sum((1, 2))
-        return value + (1 - self.alpha) * (squared - 2 * crossed)
+        source_product, target_product = torch.bmm(self.source_structure, plan), torch.bmm(plan, self.target_structure)
+        crossed = (source_product * target_product).sum((1, 2))
+        return Evaluation(value + (1 - self.alpha) * (squared - 2 * crossed), source_product, target_product)
+
+
+class Evaluation(NamedTuple):
+    """The objective of plans T and the products it took, which its gradients need again.
+
+    Attributes:
+        value: B values.
+        source_product: B×n×m, `C1 T`; None where the structures have no weight.
+        target_product: B×n×m, `T C2`; None where the structures have no weight.
+    """
+
+    value: Tensor
+    source_product: Tensor | None
+    target_product: Tensor | None
 
 
 def to_pot_alpha(alpha: float) -> float:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fossil.errors import SettingError, TransportError
 from fossil.transport.bapg import bapg
+from fossil.transport.envelope import envelope_value
 from fossil.transport.precision import full_float32
 from fossil.transport.problem import FusedProblem, Marginals
 from fossil.transport.solution import Solution
@@ -73,7 +74,10 @@ def solve(
         )
     source_mass, target_mass = problem.source_mass.detach(), problem.target_mass.detach()
     with full_float32(), torch.set_grad_enabled(torch.is_grad_enabled() and gradient != "none"):
-        value = _with_masses(problem, source_mass, target_mass).objective(plan, marginals)
+        if gradient == "unrolled":
+            value = _with_masses(problem, source_mass, target_mass).objective(plan, marginals)
+        else:
+            value = envelope_value(problem, plan, marginals)
     row_error = (plan.detach().sum(2) - source_mass).abs().sum(1)
     column_error = (plan.detach().sum(1) - target_mass).abs().sum(1)
     return Solution(value, plan, made, row_error, column_error, converged)

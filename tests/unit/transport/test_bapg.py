@@ -232,3 +232,43 @@ def test_a_small_step_warns_at_the_line_that_asked_for_it() -> None:
 def test_impossible_settings_are_named(settings: dict[str, float], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         bapg(make(), **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 12, 30, 63, 64, 65])
+@pytest.mark.parametrize("dim", [1, 2])
+def test_largest_entries_are_those_of_the_plain_reduction(size: int, dim: int) -> None:
+    values = torch.randn(3, size, size, generator=torch.Generator().manual_seed(size))
+    values[1, 0, 0], values[2, -1, -1] = -torch.inf, torch.nan
+    found, expected = module._largest(values, dim), values.amax(dim, keepdim=True)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize(("n", "m"), [(3, 4), (4, 4), (6, 9)])
+def test_sizes_that_suit_the_processor_do_not_show_in_the_plan(batch: int, n: int, m: int) -> None:
+    problem = make(batch, n, m)
+    plan = bapg(problem, step=0.5).plan
+    assert plan.shape == (batch, n, m)
+    assert plan.is_contiguous()
+    torch.testing.assert_close(plan, plain_algorithm(problem, 0.5, 20, True, False), rtol=0, atol=1e-9)
+
+
+def test_the_same_problem_gives_the_same_bits_again() -> None:
+    problem = training_like(0.5, 1.0)
+    assert torch.equal(bapg(problem, step=0.1, iterations=50).plan, bapg(problem, step=0.1, iterations=50).plan)
+
+
+def test_the_problem_is_left_as_it_was() -> None:
+    problem = make(n=4, m=8)
+    before = {name: tensor.clone() for name, tensor in problem.tensors().items()}
+    bapg(problem, step=0.5)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in problem.tensors().items())
+
+
+def test_plans_with_and_without_a_recorded_gradient_agree() -> None:
+    problem = make(directed=True)
+    held = bapg(problem, step=0.5).plan
+    problem.feature_cost.requires_grad_()
+    recorded = bapg(problem, step=0.5).plan
+    assert recorded.requires_grad
+    torch.testing.assert_close(recorded.detach(), held, rtol=0, atol=1e-12)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from fossil.errors import SettingError
 from fossil.transport import kernels
 from fossil.transport.problem import FusedProblem
 
@@ -113,6 +114,116 @@ def test_interpreted_kernel_gives_the_plan_of_the_batched_version(agreement: lis
     assert found["converged"] == [False] * 3
 
 
+SCORES = """
+def score(n, m, alpha, marginals, precision, rows, columns, needed):
+    problem = make(n, m, alpha, rows, columns)
+    rough = single(problem)
+    costs = [[getattr(each, name) for name in NEEDED[needed]] for each in (rough, problem)]
+    for cost in costs[0] + costs[1]:
+        cost.requires_grad_()
+    plan, value, row_error, column_error = kernels.solve_fused(rough, 0.5, 5, True, marginals, precision)
+    held = plan.double()
+    expected = problem.objective(held, marginals)
+    weights = torch.tensor([1.0, -2.0, 3.0])
+    gradients = []
+    for seed in (weights, torch.ones(()).expand(3)):  # the second, as after a sum, is one number for all problems
+        found = torch.autograd.grad(value, costs[0], seed, retain_graph=True, allow_unused=True)
+        wanted = torch.autograd.grad(expected, costs[1], seed.double(), retain_graph=True, allow_unused=True)
+        assert [each is None for each in found] == [each is None for each in wanted]
+        gradients += [(a - b).abs().max().item() for a, b in zip(found, wanted) if a is not None]
+    return {
+        "value": (value - expected).abs().max().item(),
+        "row error": (row_error - (held.sum(2) - problem.source_mass).abs().sum(1)).abs().max().item(),
+        "column error": (column_error - (held.sum(1) - problem.target_mass).abs().sum(1)).abs().max().item(),
+        "rows": row_error.min().item(),
+        "gradients": gradients,
+        "plan": (plan - bapg(problem, step=0.5, iterations=5, symmetric=True).plan).abs().max().item(),
+        "differentiable": [each.requires_grad for each in (plan, value, row_error, column_error)],
+    }
+
+NEEDED = {
+    "all": ("feature_cost", "source_structure", "target_structure"),
+    "feature": ("feature_cost",),
+    "source": ("source_structure",),
+    "target": ("target_structure",),
+}
+print(json.dumps([score(*case) for case in CASES]))
+"""
+
+# n, m, alpha, marginals, precision, padded rows, padded columns, costs that need a gradient
+SCORED_CASES = [
+    (5, 7, 0.4, "actual", "ieee", 0, 0, "all"),
+    (5, 7, 0.4, "prescribed", "ieee", 0, 0, "all"),
+    (20, 9, 0.0, "actual", "ieee", 0, 0, "all"),
+    (6, 9, 0.5, "prescribed", "ieee", 11, 3, "all"),
+    (6, 9, 0.5, "actual", "ieee", 2, 3, "all"),
+    (6, 5, 1.0, "actual", "ieee", 0, 0, "all"),
+    (6, 5, 0.5, "actual", "ieee", 0, 0, "feature"),
+    (6, 5, 0.5, "actual", "ieee", 0, 0, "source"),
+    (6, 5, 0.5, "prescribed", "ieee", 0, 0, "target"),
+    (12, 10, 0.5, "actual", "tf32x3", 0, 0, "all"),
+    (7, 18, 0.5, "prescribed", "tf32x3", 0, 0, "all"),
+]
+
+
+@pytest.fixture(scope="module")
+def scores() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = interpret(f"CASES = {SCORED_CASES!r}\n{SCORES}")
+    return found
+
+
+@needs_triton
+@pytest.mark.parametrize("index", range(len(SCORED_CASES)), ids=[repr(case) for case in SCORED_CASES])
+def test_interpreted_scores_and_gradients_are_those_of_the_objective(scores: list[dict[str, Any]], index: int) -> None:
+    found = scores[index]
+    assert found["plan"] < 1e-5
+    assert found["value"] < 2e-6
+    assert found["row error"] < 1e-6
+    assert found["column error"] < 1e-6
+    assert found["rows"] > 1e-3  # so that a row error that is always zero would fail
+    assert max(found["gradients"]) < 2e-6
+    assert len(found["gradients"]) == 2 * (3 if SCORED_CASES[index][-1] == "all" and SCORED_CASES[index][2] != 1 else 1)
+    assert found["differentiable"] == [False, True, False, False]
+
+
+@needs_triton
+def test_strided_costs_and_changed_values_are_differentiated_alike() -> None:
+    found = interpret("""
+rough = single(make(6, 9, 0.5))
+def run(strided, changed):
+    costs = [rough.feature_cost, rough.source_structure, rough.target_structure]
+    leaves = [(cost.mT.contiguous() if strided else cost.clone()).requires_grad_() for cost in costs]
+    views = [leaf.mT if strided else leaf for leaf in leaves]
+    problem = FusedProblem(*views, rough.source_mass, rough.target_mass, 0.5)
+    value = kernels.solve_fused(problem, 0.5, 3, True, "actual")[1]
+    value = value.mul_(2) if changed else value * 2
+    gradients = torch.autograd.grad(value.sum(), leaves)
+    return [value.detach(), *(each.mT if strided else each for each in gradients)]
+plain = run(False, False)
+alike = [all(torch.equal(a, b) for a, b in zip(run(*how), plain)) for how in ((True, False), (False, True))]
+print(json.dumps(alike))
+""")
+    assert found == [True, True]
+
+
+@needs_triton
+def test_identical_sides_have_almost_no_distance_in_either_full_precision() -> None:
+    found = interpret("""
+cost = single(make(12, 12, 0.5)).source_structure
+problem = FusedProblem.uniform(1 - torch.eye(12).expand(3, 12, 12), cost, cost, 0.5)
+print(json.dumps([kernels.solve_fused(problem, 0.02, 30, True, "actual", name)[1].abs().max().item()
+                  for name in ("ieee", "tf32x3")]))
+""")
+    assert max(found) < 1e-6
+
+
+@pytest.mark.parametrize(("marginals", "precision"), [("both", "ieee"), ("actual", "bf16")])
+def test_unknown_options_are_refused_by_name(marginals: Any, precision: Any) -> None:
+    cost = torch.rand(2, 4, 4)
+    with pytest.raises(SettingError, match=r"both|bf16"):
+        kernels.solve_fused(FusedProblem.uniform(cost, cost, cost, 0.5), 0.5, 5, True, marginals, precision)
+
+
 @needs_triton
 def test_values_and_envelope_gradients_with_the_kernel_are_those_without() -> None:
     found = interpret("""
@@ -123,8 +234,8 @@ def run(problem):
     costs = (problem.feature_cost, problem.source_structure, problem.target_structure)
     return value.detach(), *torch.autograd.grad(value.sum(), costs)
 
-calls, whole = [], kernels.bapg_plan
-kernels.bapg_plan = lambda *arguments: calls.append(1) or whole(*arguments)
+calls, whole = [], kernels._solve
+kernels._solve = lambda *arguments: calls.append(1) or whole(*arguments)
 pairs = zip(run(single(make(6, 8, 0.5))), run(make(6, 8, 0.5)))
 print(json.dumps({"errors": [(a - b).abs().max().item() for a, b in pairs], "calls": len(calls)}))
 """)
@@ -163,6 +274,7 @@ with torch.no_grad():
 print(json.dumps({
     "small": kernels.fits(small, None, True),
     "held plan": held,
+    "envelope": kernels.fits(differentiable, None, True, held=True),
     "tolerance": kernels.fits(small, 1e-6, True),
     "directed": kernels.fits(small, None, False),
     "float64": kernels.fits(make(5, 6, 0.5), None, True),
@@ -172,7 +284,7 @@ print(json.dumps({
     "empty": kernels.fits(small.part(0, 0), None, True),
 }))
 """)
-    assert [name for name, answer in found.items() if answer] == ["small", "held plan"]
+    assert [name for name, answer in found.items() if answer] == ["small", "held plan", "envelope"]
 
 
 def test_tensors_on_the_cpu_are_left_alone_without_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,21 +319,27 @@ from pathlib import Path
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from fossil.transport import kernels
+from fossil.transport import launches
 from fossil.transport._bapg_kernel import bapg_kernel
+from fossil.transport._envelope_kernel import envelope_kernel
 
 tools = Path(triton.__file__).parent / "backends/nvidia/bin"
 if not (tools / "ptxas").exists():
     sys.exit(77)
-tile, folder = int(sys.argv[1]), Path(sys.argv[2])
-constants = {"ITERATIONS": 20, "STRUCTURED": True, "CONSTANT_TERMS": True, "TILE": tile}
-kinds = {"pointer": "*fp32", "scale": "fp32"}
-signature = {name: kinds.get(name.rsplit("_", 1)[-1], "i32") for name in bapg_kernel.arg_names}
+name, tile, precision, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
+kernel = {"solver": bapg_kernel, "gradient": envelope_kernel}[name]
+table = {"solver": launches.SOLVER_LAUNCHES, "gradient": launches.GRADIENT_LAUNCHES}[name]
+switches = ("STRUCTURED", "CONSTANT_TERMS", "FEATURE", "SOURCE", "TARGET", "ACTUAL")
+constants = {"ITERATIONS": 20, "PRECISION": precision, "SCORE_PRECISION": precision, "TILE": tile}
+constants |= dict.fromkeys(switches, True)
+constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
+kinds = {"pointer": "*fp32", "alpha": "fp32", "unit": "fp32"}
+signature = {name: kinds.get(name.rsplit("_", 1)[-1], "i32") for name in kernel.arg_names}
 signature |= dict.fromkeys(constants, "constexpr")
 compiled = triton.compile(
-    ASTSource(bapg_kernel, signature, constants),
+    ASTSource(kernel, signature, constants),
     target=GPUTarget("cuda", 90, 32),
-    options={"num_warps": kernels.WARPS[tile], **kernels.OPTIONS},
+    options=table[tile, precision].options(),
 )
 binary = folder / "kernel.cubin"
 binary.write_bytes(compiled.asm["cubin"])
@@ -232,14 +350,15 @@ print(json.dumps({"ptx": compiled.asm["ptx"], "usage": usage, "shared": compiled
 
 
 @needs_triton
-@pytest.mark.parametrize("tile", [16, 32, 64])
-def test_kernel_compiles_for_a_hopper_gpu_with_full_float32_products(
-    tile: int, tmp_path: Path, record_property: Callable[[str, object], None]
+@pytest.mark.parametrize("precision", ["ieee", "tf32x3"])
+@pytest.mark.parametrize(("kernel", "tile"), [("solver", 16), ("solver", 32), ("solver", 64), ("gradient", 32)])
+def test_kernels_compile_for_a_hopper_gpu_with_the_products_asked_for(
+    kernel: str, tile: int, precision: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(tmp_path / "cache")
     done = subprocess.run(
-        [sys.executable, "-c", COMPILED, str(tile), str(tmp_path)],
+        [sys.executable, "-c", COMPILED, kernel, str(tile), precision, str(tmp_path)],
         capture_output=True,
         text=True,
         env=environment,
@@ -252,8 +371,8 @@ def test_kernel_compiles_for_a_hopper_gpu_with_full_float32_products(
     usage = next((line.strip() for line in found["usage"].splitlines() if "REG:" in line), "usage unknown")
     record_property("resources", usage)
     print(f"tile {tile}: {usage}, {found['shared']} bytes shared")
-    assert "tf32" not in found["ptx"]
-    assert "fma.rn.f32" in found["ptx"]
+    assert ("tf32" in found["ptx"]) == (precision == "tf32x3")
+    assert ("fma.rn.f32" in found["ptx"]) or precision == "tf32x3"
     assert found["shared"] <= 227 * 1024
     if tile == 16 and "STACK:" in usage:
         assert "STACK:0" in usage

@@ -126,3 +126,15 @@ def test_check_refuses_alpha_outside_zero_and_one(alpha: object) -> None:
 def test_uniform_refuses_a_single_matrix() -> None:
     with pytest.raises(TransportError, match="feature_cost"):
         FusedProblem.uniform(torch.zeros(3, 3), torch.zeros(3, 3), torch.zeros(3, 3), 0.5)
+
+
+def test_padding_adds_nodes_that_count_for_nothing() -> None:
+    problem = make()
+    padded = problem.padded(2, 1).check()
+    assert padded.feature_cost.shape == (3, 6, 6)
+    plan = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wider = torch.nn.functional.pad(plan, (0, 1, 0, 2))
+    torch.testing.assert_close(padded.objective(wider, "prescribed"), problem.objective(plan, "prescribed"))
+    assert torch.equal(padded.feature_cost[:, :4, :5], problem.feature_cost)
+    assert not padded.source_mass[:, 4:].any()
+    assert not padded.target_mass[:, 5:].any()

@@ -1,0 +1,180 @@
+"""Compile the transport kernels for an H200 (sm_90) and print what they take; needs Triton, but no GPU.
+
+    python benchmarks/kernel_resources.py > benchmarks/results/transport-kernels-sm90.md
+
+`issued` is what matters while programs fill the schedulers: instructions of one iteration times warps. `programs` is
+how many share a multiprocessor, by registers and shared memory; an H200 has 132 of them. `local` counts the loads
+and stores of spilled registers inside the iteration; those outside it run once and only show in `stack`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import triton  # type: ignore[import-untyped]
+from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
+from triton.compiler import ASTSource  # type: ignore[import-untyped]
+
+from fossil.transport._bapg_kernel import bapg_kernel
+from fossil.transport._envelope_kernel import envelope_kernel
+from fossil.transport.launches import GRADIENT_LAUNCHES, SOLVER_LAUNCHES, Launch, Precision, scoring_precision
+
+TARGET = GPUTarget("cuda", 90, 32)
+TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
+REGISTERS, SHARED, WARPS = 65_536, 227 * 1024, 64  # of a multiprocessor
+
+# What was weighed against the launches in use.
+OTHER_SOLVERS: list[tuple[int, Precision, Launch]] = [
+    (16, "ieee", Launch(2, 144)),
+    (32, "ieee", Launch(4, 168)),
+    (32, "ieee", Launch(4, 128)),
+    (32, "ieee", Launch(8, 255)),
+    (32, "ieee", Launch(8, 128)),
+    (32, "tf32x3", Launch(1, 255)),
+    (32, "tf32x3", Launch(2, 255)),
+    (32, "tf32x3", Launch(2, 168)),
+    (32, "tf32x3", Launch(4, 255)),
+    (32, "tf32", Launch(2, 255)),
+    (64, "ieee", Launch(16, 128)),
+    (64, "tf32x3", Launch(8, 255)),
+]
+OTHER_GRADIENTS: list[tuple[int, Precision, Launch]] = [
+    (16, "ieee", Launch(1, 255)),
+    (16, "ieee", Launch(4, 255)),
+    (32, "ieee", Launch(4, 255)),
+    (32, "tf32x3", Launch(4, 255)),
+    (64, "ieee", Launch(16, 128)),
+    (64, "tf32x3", Launch(8, 255)),
+]
+
+
+NOTES = """## What follows from it
+
+- Tile 16: one warp needs the fewest instructions, and 900 programs fit on the GPU at once with up to 288 registers.
+- Tile 32, `ieee`: with eight warps one program fills a multiprocessor, and all its warps wait at the same barriers.
+  Four warps issue an eighth less and leave room for two programs; what they spill, they spill outside the iteration.
+- Tile 32, tensor cores: two warps cover the tile, more repeat each other's work. 144 registers let 924 programs stay on
+  the GPU at once, for 106 local accesses an iteration; 255 let 528, for none. `tf32x3` issues half of what `ieee` does.
+- Tile 64, `ieee`: spills with 8 and with 16 warps, because a product wants whole rows and columns in registers. A
+  variant with the plan in memory and products in slices of 32 was compiled, not run (8 warps: 6,554 instructions of
+  which 7 local and 192 global, 52,432 issued; 16 warps: 58,480 issued). It spills nothing that counts, but issues
+  hardly less, so it was not kept. `tf32x3` issues a fifth.
+"""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a compiled kernel takes.
+
+    Attributes:
+        registers: registers of a thread.
+        stack: bytes of spilled registers of a thread.
+        shared: bytes of shared memory of a program.
+        operations: how often each machine instruction occurs in the iteration, or in all of a kernel without one.
+    """
+
+    registers: int
+    stack: int
+    shared: int
+    operations: Counter[str]
+
+    def programs(self, warps: int) -> int:
+        """Return how many programs of so many warps share a multiprocessor."""
+        by_registers = REGISTERS // (-(-self.registers // 8) * 8 * 32 * warps)
+        by_shared = SHARED // (self.shared + 1024)  # the system keeps 1 KB of each
+        return min(by_registers, by_shared, WARPS // warps)
+
+
+def compile_kernel(kernel: Any, constants: dict[str, Any], launch: Launch) -> Resources:
+    """Compile a kernel and read its machine code."""
+    kinds = {"pointer": "*fp32", "alpha": "fp32", "unit": "fp32"}
+    signature = {name: kinds.get(name.rsplit("_", 1)[-1], "i32") for name in kernel.arg_names}
+    signature |= dict.fromkeys(constants, "constexpr")
+    compiled = triton.compile(ASTSource(kernel, signature, constants), target=TARGET, options=launch.options())
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(folder) / "kernel.cubin"
+        binary.write_bytes(compiled.asm["cubin"])
+        usage, code = (_dump(option, binary) for option in ("-res-usage", "-sass"))
+    registers, stack = (int(found[1]) for name in ("REG", "STACK") if (found := re.search(rf"{name}:(\d+)", usage)))
+    return Resources(registers, stack, compiled.metadata.shared, _count(code))
+
+
+def _dump(option: str, binary: Path) -> str:
+    return subprocess.run([TOOLS / "cuobjdump", option, binary], capture_output=True, text=True, check=True).stdout
+
+
+def _count(code: str) -> Counter[str]:
+    """Count the instructions of the longest loop, or of all the code where there is none."""
+    lines = [(int(place, 16), text) for place, text in re.findall(r"/\*([0-9a-f]{4,5})\*/\s+(.*?);", code)]
+    jumps = [
+        (int(found[1], 16), place) for place, text in lines if (found := re.search(r"\bBRA\b.*?0x([0-9a-f]+)", text))
+    ]
+    loops = [(first, last) for first, last in jumps if first < last]
+    first, last = max(loops, key=lambda loop: loop[1] - loop[0], default=(0, lines[-1][0]))
+    return Counter(_operation(text) for place, text in lines if first <= place <= last)
+
+
+def _operation(text: str) -> str:
+    return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].split(".")[0]
+
+
+def row(name: str, tile: int, precision: Precision, launch: Launch, found: Resources) -> str:
+    """Return a line of the table."""
+    count = found.operations
+    cells = [
+        name,
+        tile,
+        precision,
+        launch.warps,
+        launch.registers,
+        found.registers,
+        found.stack,
+        f"{found.shared / 1024:g} KB",
+        found.programs(launch.warps),
+        count.total(),
+        count["FFMA"],
+        count["HMMA"] + count["HGMMA"],
+        count["LDL"] + count["STL"],
+        count.total() * launch.warps,
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _constants(kernel: Any, tile: int, precision: Precision) -> dict[str, Any]:
+    constants: dict[str, Any] = {
+        "ITERATIONS": 20,
+        "PRECISION": precision,
+        "SCORE_PRECISION": scoring_precision(precision),
+        "TILE": tile,
+    }
+    switches = ("STRUCTURED", "CONSTANT_TERMS", "FEATURE", "SOURCE", "TARGET", "ACTUAL")
+    constants |= dict.fromkeys(switches, True)
+    return {name: value for name, value in constants.items() if name in kernel.arg_names}
+
+
+def main() -> None:
+    """Print both tables, the launches in use first in each tile."""
+    print(f"# Transport kernels compiled for sm_90 by Triton {triton.__version__}\n")
+    titles = ["use", "tile", "precision", "warps", "limit", "registers", "stack", "shared", "programs"]
+    titles += ["instructions", "FFMA", "tensor", "local", "issued"]
+    for title, kernel, chosen, others in (
+        ("Solver, one iteration", bapg_kernel, SOLVER_LAUNCHES, OTHER_SOLVERS),
+        ("Gradient, all of it", envelope_kernel, GRADIENT_LAUNCHES, OTHER_GRADIENTS),
+    ):
+        print(f"## {title}\n\n| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
+        choices = [("in use", *key, launch) for key, launch in chosen.items()] + [("", *other) for other in others]
+        for name, tile, precision, launch in sorted(choices, key=lambda choice: choice[1]):
+            constants = _constants(kernel, tile, precision)
+            print(row(name, tile, precision, launch, compile_kernel(kernel, constants, launch)), flush=True)
+        print()
+    print(NOTES, end="")
+
+
+if __name__ == "__main__":
+    main()
