@@ -33,9 +33,9 @@ from fossil.nn.generators import (
 )
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.tensors import GraphTensors
-from fossil.nn.unit import cosine, unit_vectors
+from fossil.nn.unit import unit_vectors
 from fossil.seeding import torch_generator
-from fossil.transport import FusedProblem, solve
+from fossil.transport import FusedProblem, pooled_cosine, solve
 
 Record = dict[str, Tensor | float]
 
@@ -203,9 +203,7 @@ class Fossil(Method[FossilGraph]):
         b = a if config.negatives == "shared" else _others(subgraphs.count, random)
 
         if config.similarity == "pooled_cosine":
-            means = X.mean(1), Y.mean(1)
-            pairs = (means[0], means[1]), (means[0], means[0][a]), (means[0], means[1][a])
-            cosines = torch.cat([cosine(u, v) for u, v in pairs])
+            cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, X[a], Y[a]]))
             return torch.exp(cosines / config.temperature), {}
 
         U, V = unit_vectors(X), unit_vectors(Y)

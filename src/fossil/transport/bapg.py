@@ -4,49 +4,30 @@ Each iteration multiplies the plan by `exp(-gradient / step)` and rescales its r
 columns. There is no inner loop; in exchange the rows are only approximately right at the end, the more so the
 smaller the step. The published algorithm rescales columns by mu; they must have the target masses nu.
 
-The plan is kept as a logarithm. A half-step is unchanged by a constant added to a row (or column), so the largest
-entry is moved to zero before the exponential: nothing overflows, and a sum is never less than one.
+The plan is kept as a logarithm (`scaling.rescale`), so that nothing overflows.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import threshold
 
-from fossil.errors import FossilWarning, SettingError
+from fossil.errors import FossilWarning
 from fossil.transport import kernels
+from fossil.transport.iteration import Outcome, State, check_counts, check_positive, check_tolerance, iterate
 from fossil.transport.problem import FusedProblem
+from fossil.transport.scaling import log_mass, rescale
 
 SMALLEST_STEADY_STEP = 0.01
 """Below this step the iteration often cycles, and float32 and float64 part company."""
 
-_FLOOR = -60.0  # entries below exp(-60) of the largest become zero: subnormal numbers are slow, and these do not count
-_LOG_ZERO = -1e30  # finite stand-in for log 0: below any logarithm the iteration reaches, and differences stay finite
-_BITS = math.log2(math.e)
 _ALIGNED = 4  # products of matrices whose sides are no multiple of four take up to a third longer
 _CHUNK_BYTES = 2**20  # one matrix of a chunk on the CPU; about eight of them are in use at a time and share the cache
-
-
-class Outcome(NamedTuple):
-    """Where BAPG ended.
-
-    Attributes:
-        plan: B×n×m plans (P).
-        iterations: B numbers of iterations made.
-        converged: B answers to whether the tolerance was met.
-    """
-
-    plan: Tensor
-    iterations: Tensor
-    converged: Tensor
 
 
 def bapg(
@@ -77,13 +58,9 @@ def bapg(
     Warns:
         FossilWarning: the step is below 0.01.
     """
-    _check_settings(step, iterations, tolerance)
-    if step < SMALLEST_STEADY_STEP:
-        _warn_of_small_step(step)
+    check_settings(step, iterations, tolerance)
     if symmetric is None:
-        symmetric = problem.alpha == 1 or (
-            _is_symmetric(problem.source_structure) and _is_symmetric(problem.target_structure)
-        )
+        symmetric = problem.is_symmetric()
     if kernels.fits(problem, tolerance, symmetric):
         plan = kernels.bapg_plan(problem, step, iterations, constant_terms)
         made = torch.full((problem.batch,), iterations, dtype=torch.int64, device=plan.device)
@@ -144,54 +121,16 @@ class _Fixed:
 def _iterate(problem: FusedProblem, fixed: _Fixed, iterations: int, tolerance: float | None) -> Outcome:
     row_mass = problem.source_mass.detach().unsqueeze(2)
     column_mass = problem.target_mass.detach().unsqueeze(1)
-    log_row_mass, log_column_mass = _log_mass(row_mass), _log_mass(column_mass)
-    plan, log_plan = row_mass * column_mass, log_row_mass + log_column_mass
-    made = torch.zeros(problem.batch, dtype=torch.int64, device=plan.device)
-    moving = torch.ones(problem.batch, dtype=torch.bool, device=plan.device)
-    for _ in range(iterations):
-        moved = fixed.descend(log_plan, plan, fixed.row_drift)
-        next_log_plan, next_plan = _rescale(moved, row_mass, log_row_mass, dim=2)
-        moved = fixed.descend(next_log_plan, next_plan, fixed.column_drift)
-        next_log_plan, next_plan = _rescale(moved, column_mass, log_column_mass, dim=1)
-        if tolerance is None:
-            log_plan, plan = next_log_plan, next_plan
-            continue
-        made += moving
-        change = torch.linalg.vector_norm((next_plan - plan).detach(), dim=(1, 2))
-        log_plan = torch.where(moving[:, None, None], next_log_plan, log_plan)
-        plan = torch.where(moving[:, None, None], next_plan, plan)
-        moving = moving & (change > tolerance)
-        if not moving.any():
-            break
-    if tolerance is None:
-        return Outcome(plan, made + iterations, ~moving)
-    return Outcome(plan, made, ~moving)
+    log_row_mass, log_column_mass = log_mass(row_mass), log_mass(column_mass)
 
+    def advance(state: State) -> State:
+        plan, log_plan = state
+        rows = rescale(fixed.descend(log_plan, plan, fixed.row_drift), row_mass, log_row_mass, dim=2)
+        moved = fixed.descend(rows.log_plan, rows.plan, fixed.column_drift)
+        columns = rescale(moved, column_mass, log_column_mass, dim=1)
+        return columns.plan, columns.log_plan
 
-def _rescale(log_plan: Tensor, mass: Tensor, log_mass: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Give each row (dim 2) or column (dim 1) its mass; return the logarithm of the plan and the plan."""
-    # The shift changes nothing, so it needs no gradient.
-    shifted = log_plan - _largest(log_plan.detach(), dim)
-    # Powers of two cost a third of powers of e on many processors.
-    weights = threshold(shifted, _FLOOR, -math.inf).mul_(_BITS).exp2_()
-    total = weights.sum(dim, keepdim=True)
-    shift, scale = log_mass - total.log(), mass / total
-    if weights.requires_grad:
-        return shifted + shift, weights * scale
-    return shifted.add_(shift), weights.mul_(scale)
-
-
-def _largest(values: Tensor, dim: int) -> Tensor:
-    """Return `values.amax(dim, keepdim=True)`, on the CPU several times sooner."""
-    # torch compares the entries of short rows one by one, but two halves with vector instructions.
-    while values.device.type == "cpu" and 8 < (size := values.shape[dim]) < 64:
-        half = (size + 1) // 2
-        values = torch.maximum(values.narrow(dim, 0, half), values.narrow(dim, size - half, half))
-    return values.amax(dim, keepdim=True)
-
-
-def _log_mass(mass: Tensor) -> Tensor:
-    return mass.log().clamp_min(_LOG_ZERO)
+    return iterate(advance, (row_mass * column_mass, log_row_mass + log_column_mass), iterations, tolerance)
 
 
 def _mean_square(structure: Tensor, mass: Tensor, symmetric: bool) -> Tensor:
@@ -199,10 +138,6 @@ def _mean_square(structure: Tensor, mass: Tensor, symmetric: bool) -> Tensor:
     square = structure.square()
     means = torch.bmm(square, mass.unsqueeze(2))
     return means if symmetric else (means + torch.bmm(square.mT, mass.unsqueeze(2))) / 2
-
-
-def _is_symmetric(structure: Tensor) -> bool:
-    return torch.allclose(structure, structure.mT, rtol=1e-5, atol=1e-10)
 
 
 def _in_parts(run: Callable[[FusedProblem], Outcome], problem: FusedProblem) -> Outcome:
@@ -215,13 +150,13 @@ def _in_parts(run: Callable[[FusedProblem], Outcome], problem: FusedProblem) -> 
     return whole._replace(plan=whole.plan[:, :n, :m].contiguous())
 
 
-def _check_settings(step: float, iterations: int, tolerance: float | None) -> None:
-    if not (step > 0 and math.isfinite(step)):
-        raise SettingError(f"step={step!r} is not accepted.", remedy="Give a positive number, such as 0.1.")
-    if not (isinstance(iterations, int) and iterations >= 1):
-        raise SettingError(f"iterations={iterations!r} is not accepted.", remedy="Give a whole number from 1 up.")
-    if tolerance is not None and not tolerance >= 0:
-        raise SettingError(f"tolerance={tolerance!r} is not accepted.", remedy="Give a number from 0 up, or None.")
+def check_settings(step: float, iterations: int, tolerance: float | None) -> None:
+    """Refuse settings that BAPG cannot work with, and warn about a step with which it may cycle."""
+    check_positive(step=step)
+    check_counts(iterations=iterations)
+    check_tolerance(tolerance)
+    if step < SMALLEST_STEADY_STEP:
+        _warn_of_small_step(step)
 
 
 def _warn_of_small_step(step: float) -> None:

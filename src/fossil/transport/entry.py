@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from fossil.errors import SettingError, TransportError
-from fossil.transport.bapg import Outcome
+from fossil.transport.iteration import Outcome
 from fossil.transport.precision import full_float32
 from fossil.transport.problem import FusedProblem
 from fossil.transport.solution import Solution
-from fossil.transport.solve import Gradient
+
+Gradient: TypeAlias = Literal["envelope", "unrolled", "none"]
 
 
 def feature_problem(cost: Tensor, source_mass: Tensor | None, target_mass: Tensor | None) -> FusedProblem:
@@ -82,8 +84,7 @@ def solved(
     Raises:
         SettingError: `gradient` is none of the three.
     """
-    if gradient not in ("envelope", "unrolled", "none"):
-        raise SettingError(f"gradient={gradient!r} is not accepted.", remedy="Use 'envelope', 'unrolled' or 'none'.")
+    check_gradient(gradient)
     source_mass, target_mass = problem.source_mass.detach(), problem.target_mass.detach()
     problem = replace(problem, source_mass=source_mass, target_mass=target_mass)
     recording = torch.is_grad_enabled()
@@ -96,6 +97,16 @@ def solved(
     row_error = (plan.sum(2) - source_mass).abs().sum(1)
     column_error = (plan.sum(1) - target_mass).abs().sum(1)
     return Solution(value, outcome.plan, outcome.iterations, row_error, column_error, outcome.converged)
+
+
+def check_gradient(gradient: str) -> None:
+    """Refuse anything but the three kinds of gradient.
+
+    Raises:
+        SettingError: names it.
+    """
+    if gradient not in ("envelope", "unrolled", "none"):
+        raise SettingError(f"gradient={gradient!r} is not accepted.", remedy="Use 'envelope', 'unrolled' or 'none'.")
 
 
 def _batched(mass: Tensor, single: bool) -> Tensor:

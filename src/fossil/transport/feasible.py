@@ -14,13 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fossil.transport.bapg import Outcome
-from fossil.transport.entry import fused_problem, solved
-from fossil.transport.iteration import State, check_counts, check_positive, check_tolerance, iterate
+from fossil.transport.entry import Gradient, fused_problem, solved
+from fossil.transport.iteration import Outcome, State, check_counts, check_positive, check_tolerance, iterate
 from fossil.transport.problem import FusedProblem
 from fossil.transport.scaling import log_mass, rescale
 from fossil.transport.solution import Solution
-from fossil.transport.solve import Gradient
 
 
 def feasible(
@@ -54,24 +52,22 @@ def feasible(
     check_counts(iterations=iterations, sweeps=sweeps)
     check_tolerance(tolerance)
     if symmetric is None:
-        symmetric = problem.alpha == 1 or all(
-            torch.allclose(structure, structure.mT, rtol=1e-5, atol=1e-10)
-            for structure in (problem.source_structure, problem.target_structure)
-        )
+        symmetric = problem.is_symmetric()
     source_mass, target_mass = problem.source_mass.detach(), problem.target_mass.detach()
     row_mass, column_mass = source_mass.unsqueeze(2), target_mass.unsqueeze(1)
+    log_row_mass, log_column_mass = log_mass(row_mass), log_mass(column_mass)
     descent = _Descent.of(problem, step, symmetric)
 
     def advance(state: State) -> State:
         plan, log_plan, log_columns = state
         log_plan = descent.move(log_plan, plan) + log_columns
         for _ in range(sweeps):
-            log_plan = rescale(log_plan, row_mass, dim=2).log_plan
-            log_plan, plan, log_factor = rescale(log_plan, column_mass, dim=1)
-            log_columns = log_columns + log_factor
-        return plan, log_plan, log_columns
+            log_plan = rescale(log_plan, row_mass, log_row_mass, dim=2).log_plan
+            scaled = rescale(log_plan, column_mass, log_column_mass, dim=1)
+            log_plan, log_columns = scaled.log_plan, log_columns + scaled.log_factor
+        return scaled.plan, log_plan, log_columns
 
-    start = row_mass * column_mass, log_mass(row_mass) + log_mass(column_mass), torch.zeros_like(column_mass)
+    start = row_mass * column_mass, log_row_mass + log_column_mass, torch.zeros_like(column_mass)
     outcome = iterate(advance, start, iterations, tolerance)
     if not rounding:
         return outcome

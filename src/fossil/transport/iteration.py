@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from fossil.errors import SettingError
-from fossil.transport.bapg import Outcome
 
 State: TypeAlias = tuple[Tensor, ...]
 """Tensors of three dimensions that start with the batch; the first is the plan."""
+
+
+class Outcome(NamedTuple):
+    """Where a solver ended.
+
+    Attributes:
+        plan: B×n×m plans (P).
+        iterations: B numbers of iterations made.
+        converged: B answers to whether the tolerance was met.
+    """
+
+    plan: Tensor
+    iterations: Tensor
+    converged: Tensor
 
 
 def iterate(advance: Callable[[State], State], start: State, iterations: int, tolerance: float | None) -> Outcome:

@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 
 from fossil.errors import TransportError
-from fossil.transport.bapg import Outcome
-from fossil.transport.entry import solved, structure_problem
-from fossil.transport.iteration import check_counts, check_positive
+from fossil.transport.entry import Gradient, solved, structure_problem
+from fossil.transport.iteration import Outcome, check_counts, check_positive
 from fossil.transport.problem import FusedProblem
 from fossil.transport.solution import Solution
-from fossil.transport.solve import Gradient
 from fossil.transport.wasserstein import proximal_point
 
 

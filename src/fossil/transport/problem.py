@@ -78,6 +78,13 @@ class FusedProblem:
         costs = (self.feature_cost, self.source_structure, self.target_structure)
         return torch.is_grad_enabled() and any(cost.requires_grad for cost in costs)
 
+    def is_symmetric(self) -> bool:
+        """Tell whether both structures are symmetric, as far as they have weight; waits for the device."""
+        return self.alpha == 1 or all(
+            torch.allclose(structure, structure.mT, rtol=1e-5, atol=1e-10)
+            for structure in (self.source_structure, self.target_structure)
+        )
+
     def part(self, start: int, stop: int) -> FusedProblem:
         """Return problems start to stop - 1, without copying."""
         return FusedProblem(**{name: tensor[start:stop] for name, tensor in self.tensors().items()}, alpha=self.alpha)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import torch
 from torch import Tensor
 
-from fossil.errors import SettingError, TransportError
-from fossil.transport.bapg import bapg
+from fossil.transport import kernels
+from fossil.transport.bapg import bapg, check_settings
+from fossil.transport.entry import Gradient, check_gradient, feature_problem, fused_problem, solved, structure_problem
 from fossil.transport.envelope import envelope_value
-from fossil.transport.precision import full_float32
+from fossil.transport.iteration import Outcome
 from fossil.transport.problem import FusedProblem, Marginals
 from fossil.transport.solution import Solution
-
-Gradient: TypeAlias = Literal["envelope", "unrolled", "none"]
 
 
 def solve(
@@ -59,12 +56,16 @@ def solve(
     >>> solution.plan.shape, round(float(solution.plan.sum()), 5)
     (torch.Size([1, 3, 3]), 1.0)
     """
-    if gradient not in ("envelope", "unrolled", "none"):
-        raise SettingError(f"gradient={gradient!r} is not accepted.", remedy="Use 'envelope', 'unrolled' or 'none'.")
+    check_gradient(gradient)
     if check:
         problem.check()
-    with full_float32(), torch.set_grad_enabled(torch.is_grad_enabled() and gradient == "unrolled"):
-        plan, made, converged = bapg(
+    if symmetric is None:
+        symmetric = problem.is_symmetric()
+    if gradient != "unrolled" and kernels.fits(problem, tolerance, symmetric, held=True):
+        return _solve_fused(problem, step, iterations, constant_terms, marginals, gradient)
+
+    def run(problem: FusedProblem) -> Outcome:
+        return bapg(
             problem,
             step=step,
             iterations=iterations,
@@ -72,15 +73,25 @@ def solve(
             constant_terms=constant_terms,
             symmetric=symmetric,
         )
-    source_mass, target_mass = problem.source_mass.detach(), problem.target_mass.detach()
-    with full_float32(), torch.set_grad_enabled(torch.is_grad_enabled() and gradient != "none"):
+
+    def evaluate(problem: FusedProblem, plan: Tensor) -> Tensor:
         if gradient == "unrolled":
-            value = _with_masses(problem, source_mass, target_mass).objective(plan, marginals)
-        else:
-            value = envelope_value(problem, plan, marginals)
-    row_error = (plan.detach().sum(2) - source_mass).abs().sum(1)
-    column_error = (plan.detach().sum(1) - target_mass).abs().sum(1)
-    return Solution(value, plan, made, row_error, column_error, converged)
+            return problem.objective(plan, marginals)
+        return envelope_value(problem, plan, marginals)
+
+    return solved(problem, gradient, run, evaluate)
+
+
+def _solve_fused(
+    problem: FusedProblem, step: float, iterations: int, constant_terms: bool, marginals: Marginals, gradient: Gradient
+) -> Solution:
+    """Solve on the GPU in one launch; the gradient is another."""
+    check_settings(step, iterations, None)
+    with torch.set_grad_enabled(torch.is_grad_enabled() and gradient == "envelope"):
+        fused = kernels.solve_fused(problem, step, iterations, constant_terms, marginals)
+    plan, value, row_error, column_error = fused
+    made = torch.full((problem.batch,), iterations, dtype=torch.int64, device=plan.device)
+    return Solution(value, plan, made, row_error, column_error, torch.zeros_like(made, dtype=torch.bool))
 
 
 def fused_gromov_wasserstein(
@@ -126,18 +137,9 @@ def fused_gromov_wasserstein(
     >>> bool(solution.value < 1e-3), solution.plan.argmax(1).tolist()
     (True, [0, 1, 2])
     """
-    _require_matrices(feature_cost=feature_cost, source_structure=source_structure, target_structure=target_structure)
-    single = feature_cost.dim() == 2
-    if single:
-        feature_cost, source_structure, target_structure = (
-            cost.unsqueeze(0) for cost in (feature_cost, source_structure, target_structure)
-        )
-        source_mass, target_mass = (
-            mass.unsqueeze(0) if isinstance(mass, Tensor) else mass for mass in (source_mass, target_mass)
-        )
-    uniform = FusedProblem.uniform(feature_cost, source_structure, target_structure, alpha)
+    problem = fused_problem(feature_cost, source_structure, target_structure, source_mass, target_mass, alpha)
     solution = solve(
-        _with_masses(uniform, source_mass, target_mass),
+        problem,
         step=step,
         iterations=iterations,
         tolerance=tolerance,
@@ -145,8 +147,9 @@ def fused_gromov_wasserstein(
         marginals=marginals,
         gradient=gradient,
         symmetric=symmetric,
+        check=False,
     )
-    return solution.single() if single else solution
+    return solution.single() if feature_cost.dim() == 2 else solution
 
 
 def wasserstein(
@@ -171,21 +174,15 @@ def wasserstein(
     >>> bool(solution.value < 1e-3), solution.plan.argmax(1).tolist()
     (True, [1, 0])
     """
-    _require_matrices(cost=cost)
-    n, m = cost.shape[-2:]
-    nothing = cost.new_zeros(())
-    return fused_gromov_wasserstein(
-        cost,
-        nothing.expand(*cost.shape[:-2], n, n),
-        nothing.expand(*cost.shape[:-2], m, m),
-        source_mass,
-        target_mass,
-        alpha=1.0,
+    solution = solve(
+        feature_problem(cost, source_mass, target_mass),
         step=step,
         iterations=iterations,
         tolerance=tolerance,
         gradient=gradient,
+        check=False,
     )
+    return solution.single() if cost.dim() == 2 else solution
 
 
 def gromov_wasserstein(
@@ -217,15 +214,8 @@ def gromov_wasserstein(
     >>> solution.plan[0].argmax().item()
     3
     """
-    _require_matrices(source_structure=source_structure, target_structure=target_structure)
-    n, m = source_structure.shape[-1], target_structure.shape[-1]
-    return fused_gromov_wasserstein(
-        source_structure.new_zeros(()).expand(*source_structure.shape[:-2], n, m),
-        source_structure,
-        target_structure,
-        source_mass,
-        target_mass,
-        alpha=0.0,
+    solution = solve(
+        structure_problem(source_structure, target_structure, source_mass, target_mass),
         step=step,
         iterations=iterations,
         tolerance=tolerance,
@@ -233,23 +223,6 @@ def gromov_wasserstein(
         marginals=marginals,
         gradient=gradient,
         symmetric=symmetric,
+        check=False,
     )
-
-
-def _with_masses(problem: FusedProblem, source_mass: Tensor | None, target_mass: Tensor | None) -> FusedProblem:
-    tensors = problem.tensors()
-    if source_mass is not None:
-        tensors["source_mass"] = source_mass
-    if target_mass is not None:
-        tensors["target_mass"] = target_mass
-    return FusedProblem(**tensors, alpha=problem.alpha)
-
-
-def _require_matrices(**tensors: Tensor) -> None:
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor):
-            raise TransportError(f"{name} is a {type(tensor).__name__}.", remedy="Give a torch tensor.")
-        if tensor.dim() not in (2, 3):
-            raise TransportError(
-                f"{name} has shape {tuple(tensor.shape)}.", remedy="Give one matrix, or a batch of matrices."
-            )
+    return solution.single() if source_structure.dim() == 2 else solution

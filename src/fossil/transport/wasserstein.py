@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from fossil.transport.bapg import Outcome
-from fossil.transport.entry import feature_problem, solved
-from fossil.transport.iteration import State, check_counts, check_positive, check_tolerance, iterate
+from fossil.transport.entry import Gradient, feature_problem, solved
+from fossil.transport.iteration import Outcome, State, check_counts, check_positive, check_tolerance, iterate
 from fossil.transport.problem import FusedProblem
-from fossil.transport.scaling import log_support, rescale
+from fossil.transport.scaling import log_mass, log_support, rescale
 from fossil.transport.solution import Solution
-from fossil.transport.solve import Gradient
 
 
 def sinkhorn(
@@ -61,13 +59,14 @@ def sinkhorn(
     def run(problem: FusedProblem) -> Outcome:
         log_kernel = problem.feature_cost / -regularization
         row_mass, column_mass = problem.source_mass.unsqueeze(2), problem.target_mass.unsqueeze(1)
+        log_row_mass, log_column_mass = log_mass(row_mass), log_mass(column_mass)
 
         def sweep(state: State) -> State:
             # Potentials instead of the plan: rounding does not pile up over the iterations.
             _, log_columns = state
-            log_rows = rescale(log_kernel + log_columns, row_mass, dim=2).log_factor
-            _, plan, log_columns = rescale(log_kernel + log_rows, column_mass, dim=1)
-            return plan, log_columns
+            log_rows = rescale(log_kernel + log_columns, row_mass, log_row_mass, dim=2).log_factor
+            scaled = rescale(log_kernel + log_rows, column_mass, log_column_mass, dim=1)
+            return scaled.plan, scaled.log_factor
 
         return iterate(sweep, (row_mass * column_mass, log_support(column_mass)), iterations, tolerance)
 
@@ -137,11 +136,12 @@ def proximal_point(
     """
     log_kernel = cost / -step
     row_mass, column_mass = source_mass.unsqueeze(2), target_mass.unsqueeze(1)
+    log_row_mass, log_column_mass = log_mass(row_mass), log_mass(column_mass)
 
     def advance(state: State) -> State:
         _, log_plan, log_columns = state
-        rows = rescale(log_plan + log_kernel + log_columns, row_mass, dim=2)
-        columns = rescale(rows.log_plan, column_mass, dim=1)
+        rows = rescale(log_plan + log_kernel + log_columns, row_mass, log_row_mass, dim=2)
+        columns = rescale(rows.log_plan, column_mass, log_column_mass, dim=1)
         return columns.plan, columns.log_plan, log_columns + columns.log_factor
 
     start = row_mass * column_mass, log_support(row_mass) + log_support(column_mass), log_support(column_mass)

@@ -234,15 +234,6 @@ def test_impossible_settings_are_named(settings: dict[str, float], message: str)
         bapg(make(), **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 12, 30, 63, 64, 65])
-@pytest.mark.parametrize("dim", [1, 2])
-def test_largest_entries_are_those_of_the_plain_reduction(size: int, dim: int) -> None:
-    values = torch.randn(3, size, size, generator=torch.Generator().manual_seed(size))
-    values[1, 0, 0], values[2, -1, -1] = -torch.inf, torch.nan
-    found, expected = module._largest(values, dim), values.amax(dim, keepdim=True)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
-
-
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.parametrize(("n", "m"), [(3, 4), (4, 4), (6, 9)])
 def test_sizes_that_suit_the_processor_do_not_show_in_the_plan(batch: int, n: int, m: int) -> None:
