@@ -45,12 +45,8 @@ class Encoder(nn.Module, ABC):
         """Encode all nodes; with `random` in training mode (dropout), without it deterministically."""
 
 
-class DecoupledEncoder(Encoder):
-    """Two layers with shared weights, once with the graph and once with the identity in its place (Eq. 5).
-
-    Each layer is PReLU(S X W + b). `activation` is applied between the layers on top of that PReLU, as in the
-    released code; `none` gives the paper's text. The product X W₁ serves both branches.
-    """
+class _TwoLayers(Encoder):
+    """What the decoupled encoder and the plain GCN are made of."""
 
     def __init__(self, features: int, hidden: int, out: int, activation: nn.Module, drop: float) -> None:
         super().__init__()
@@ -58,6 +54,14 @@ class DecoupledEncoder(Encoder):
         self.second = _Layer(hidden, out)
         self.activation = activation
         self.drop = drop
+
+
+class DecoupledEncoder(_TwoLayers):
+    """Two layers with shared weights, once with the graph and once with the identity in its place (Eq. 5).
+
+    Each layer is PReLU(S X W + b). `activation` is applied between the layers on top of that PReLU, as in the
+    released code; `none` gives the paper's text. The product X W₁ serves both branches.
+    """
 
     def forward(
         self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
@@ -71,15 +75,8 @@ class DecoupledEncoder(Encoder):
         return Branches(*branches)
 
 
-class GCNEncoder(Encoder):
+class GCNEncoder(_TwoLayers):
     """A plain two-layer GCN: the structure branch alone. `propagation` is expected to contain self-loops."""
-
-    def __init__(self, features: int, hidden: int, out: int, activation: nn.Module, drop: float) -> None:
-        super().__init__()
-        self.first = _Layer(features, hidden)
-        self.second = _Layer(hidden, out)
-        self.activation = activation
-        self.drop = drop
 
     def forward(
         self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
