@@ -9,8 +9,9 @@ STAMP  := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --out demo-run
 
+# Two workers with a thread each: more threads than cores would wait for each other.
 test: $(STAMP) lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
