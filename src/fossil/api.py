@@ -23,7 +23,7 @@ def embed(
     preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
-    epochs: int = 300,
+    epochs: int | None = None,
     device: str = "auto",
     precision: str = "float32",
     checkpoint_seconds: float = 15.0,
@@ -45,7 +45,7 @@ def embed(
         preset: named set of switches; the method's first when None (`released` for FOSSIL).
         settings: single settings of the method, for example `{"alpha": 0.3}`.
         seed: everything random is derived from it; the same seed gives the same bits on a CPU.
-        epochs: training steps.
+        epochs: training steps; by default those of the graph's recipe, or of the method.
         device: `auto`, `cpu`, `cuda`.
         precision: `float32` or `tf32`.
         checkpoint_seconds: least time between two checkpoints.

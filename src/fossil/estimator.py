@@ -25,7 +25,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         method: name of the method.
         preset: named set of switches; the method's first when None.
-        epochs: training steps.
+        epochs: training steps; the method's own when None.
         settings: single settings of the method.
         device: `auto`, `cpu`, `cuda`.
         random_state: the seed.
@@ -48,7 +48,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str = "fossil",
         preset: str | None = None,
-        epochs: int = 300,
+        epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
         device: str = "auto",
         random_state: int = 0,

@@ -91,6 +91,12 @@ def resolve_settings(
     return chosen, config
 
 
+def resolve_epochs(method: str, graph: str, epochs: int | None, use_recipe: bool = True) -> int:
+    """Return how many epochs to train: those asked for, else those of the graph's recipe, else the method's own."""
+    recipe = recipes(method).get(graph) if use_recipe else None
+    return epochs or (recipe and recipe.epochs) or get_method(method).epochs
+
+
 def fit(
     loaded: LoadedGraph,
     *,
@@ -130,6 +136,8 @@ def fit(
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
     graph, training, reporter = loaded.graph, training or TrainingSettings(), reporter or Silent()
+    epochs = resolve_epochs(method, known_name(graph), training.epochs, use_recipe)
+    training = training.updated({"epochs": epochs})
     chosen, config = resolve_settings(method, preset, known_name(graph), settings or {}, use_recipe)
     run = RunConfig(
         method, chosen, config, training, seed, graph.name, graph.fingerprint, source, treatment or Treatment()
@@ -147,14 +155,14 @@ def fit(
     if out is not None:
         if claim_folder(out, resume=resume, force=force):
             _continue(Run.open(out), run, trainer, history)
-            if trainer.epoch < training.epochs:
+            if trainer.epoch < epochs:
                 withdraw_results(out)
         write_inputs(out, run, environment(device), graph, loaded.plan)
 
-    _train(trainer, training, history, reporter, run, out)
+    _train(trainer, epochs, training.checkpoint_seconds, history, reporter, run, out)
     encoded = model.eval().encode(prepared)
     result = Embeddings(graph.ids, *_on_host(encoded), graph, model, history.records, out)
-    summary = _summarize(result, encoded, training.epochs)
+    summary = _summarize(result, encoded, epochs)
     if out is not None:
         write_embeddings(out, result.ids, result.vectors, result.fusion)
         about = {"num_features": graph.num_features, "method": method}
@@ -187,9 +195,10 @@ def _continue(existing: Run, wanted: RunConfig, trainer: Trainer, history: Histo
                 f"{path} belongs to another graph or other settings.", remedy="Put the right file back, or use --force."
             )
         trainer.load_state(checkpoint.tensors, checkpoint.about["epoch"])
-    if trainer.epoch > wanted.training.epochs:
+    epochs = wanted.training.epochs or 0
+    if trainer.epoch > epochs:
         raise RunError(
-            f"{existing.path} is trained for {trainer.epoch} epochs, more than the {wanted.training.epochs} asked for.",
+            f"{existing.path} is trained for {trainer.epoch} epochs, more than the {epochs} asked for.",
             remedy=f"Ask for {trainer.epoch} epochs or more, or choose another --out.",
         )
     history.restore(trainer.epoch)  # without a checkpoint everything starts again, the history too
@@ -202,7 +211,8 @@ def _flat(config: RunConfig) -> dict[str, Any]:
 
 def _train(
     trainer: Trainer,
-    training: TrainingSettings,
+    epochs: int,
+    checkpoint_seconds: float,
     history: History,
     reporter: Reporter,
     run: RunConfig,
@@ -230,23 +240,23 @@ def _train(
 
         def after_epoch(epoch: int, record: Record) -> bool:
             history.add(epoch, record)
-            due = out is not None and time.monotonic() - saved_at >= training.checkpoint_seconds
+            due = out is not None and time.monotonic() - saved_at >= checkpoint_seconds
             if epoch % flush_every == 0 or due or interrupted.is_set():
                 flush()
             if due:
                 save()
             return interrupted.is_set()
 
-        reporter.start(trainer.epoch, training.epochs)
+        reporter.start(trainer.epoch, epochs)
         try:
-            trainer.run(training.epochs, after_epoch)
+            trainer.run(epochs, after_epoch)
             flush()
             save()
         finally:
             reporter.finish()
-    if trainer.epoch < training.epochs:
+    if trainer.epoch < epochs:
         raise TrainingInterruptedError(
-            f"Stopped after epoch {trainer.epoch} of {training.epochs}.",
+            f"Stopped after epoch {trainer.epoch} of {epochs}.",
             remedy="Everything is saved: go on with the same command and --resume." if out else "Nothing was saved.",
         )
 

@@ -35,7 +35,7 @@ def command(
         [], "--set", "-s", metavar="KEY=VALUE", help="One setting of the method; may be repeated."
     ),
     seed: int = typer.Option(0, help="Everything random is derived from it."),
-    epochs: int = typer.Option(300, help="Training steps."),
+    epochs: int | None = typer.Option(None, help="Training steps; by default the recipe's or the method's own."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     precision: str = typer.Option("float32", help="Float32 products on a GPU: float32 or tf32."),
     checkpoint_seconds: float = typer.Option(15.0, help="Least time between two checkpoints."),
@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Learn a vector for every node of a graph."""
     from fossil.cli.terminal import plain_console
-    from fossil.fit import fit, resolve_settings
+    from fossil.fit import fit, resolve_epochs, resolve_settings
     from fossil.graph.catalog import known_name
     from fossil.graph.findings import Treatment
     from fossil.graph.source import open_graph
@@ -119,7 +119,8 @@ def command(
     loaded = open_graph(source, treatment=treatment, **reading)
     show_graph(console, loaded)
     chosen, _ = resolve_settings(method, preset, known_name(loaded.graph), settings, recipe)
-    console.print(f"{method}, preset {chosen}, seed {seed}, {epochs} epochs → {out}")
+    steps = resolve_epochs(method, known_name(loaded.graph), epochs, recipe)
+    console.print(f"{method}, preset {chosen}, seed {seed}, {steps} epochs → {out}")
     result = fit(
         loaded,
         method=method,

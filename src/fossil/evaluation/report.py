@@ -12,14 +12,13 @@ import numpy as np
 from fossil.errors import EvaluationError
 from fossil.evaluation.protocol import Protocol, SplitScore, score
 from fossil.evaluation.statistics import Summary
-from fossil.fit import resolve_settings
+from fossil.fit import resolve_epochs, resolve_settings
 from fossil.graph.catalog import known_name
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method, recipes
 from fossil.run import Run, RunConfig
 from fossil.storage import write_json
 from fossil.training.runtime import resolve_device
-from fossil.training.trainer import TrainingSettings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,7 +73,7 @@ def evaluate_runs(
         RunError: a run is not finished.
     """
     target = str(resolve_device(device))
-    grouped: dict[tuple[str, int, str], list[Run]] = {}
+    grouped: dict[tuple[str, int | None, str], list[Run]] = {}
     for run in runs:
         grouped.setdefault(_all_but_the_seed(run.config), []).append(run)
     rows = []
@@ -102,7 +101,7 @@ def evaluate_runs(
     return rows
 
 
-def _all_but_the_seed(config: RunConfig) -> tuple[str, int, str]:
+def _all_but_the_seed(config: RunConfig) -> tuple[str, int | None, str]:
     """Return what runs of one row have in common: the graph, the epochs, and everything else but the seed."""
     return config.graph, config.training.epochs, replace(config, seed=0).identity
 
@@ -113,7 +112,7 @@ def _differences(config: RunConfig, known: str) -> list[str]:
     _, expected = resolve_settings(config.method, config.preset, known, {})
     usual, actual = expected.model_dump(), config.settings.model_dump()
     changed = [f"{key}={value}" for key, value in actual.items() if usual[key] != value]
-    if config.training.epochs != TrainingSettings().epochs:
+    if config.training.epochs != resolve_epochs(config.method, known, None):
         changed.append(f"epochs={config.training.epochs}")
     return ([] if config.preset == default else [f"({config.preset})"]) + changed
 

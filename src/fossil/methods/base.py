@@ -7,9 +7,9 @@ while the trainer optimises them, and encodes graphs. It never sees labels unles
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from fossil.seeding import derive
 from fossil.settings import Settings
 
 Prepared = TypeVar("Prepared")
+
+Schedule: TypeAlias = Callable[[int, int], float]
+"""From a step's number, counted from zero, and the number of all steps, to the factor of the learning rate."""
 
 
 class Objective(NamedTuple):
@@ -46,11 +49,21 @@ class Encoding(NamedTuple):
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters that share an optimiser."""
+    """Parameters that share an optimiser.
+
+    Attributes:
+        parameters: what to optimise.
+        learning_rate: of Adam.
+        weight_decay: added to the gradient (Adam), or taken off the weights (AdamW).
+        decoupled_decay: whether it is AdamW.
+        schedule: factor of the learning rate at each step; constant when None.
+    """
 
     parameters: list[nn.Parameter]
     learning_rate: float
     weight_decay: float
+    decoupled_decay: bool = False
+    schedule: Schedule | None = None
 
 
 class Method(nn.Module, ABC, Generic[Prepared]):
@@ -61,6 +74,10 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         title: name in tables.
         paper: where it comes from.
         needs_labels: whether training reads labels.
+        capturable: whether an epoch always runs the same operations on tensors of the same shapes and never waits for
+            the device, so that a GPU can record it once and replay it. Such a method does not call `.item()`, does not
+            index with masks, and draws random numbers from the generator it is given alone.
+        epochs: training steps when nobody says how many.
         Config: its settings.
         presets: named sets of overrides of the defaults, first the default preset.
     """
@@ -69,12 +86,17 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     title: ClassVar[str]
     paper: ClassVar[str]
     needs_labels: ClassVar[bool] = False
+    capturable: ClassVar[bool] = False
+    epochs: ClassVar[int] = 300
     Config: ClassVar[type[Settings]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
     def __init__(self, config: Settings, num_features: int) -> None:
         super().__init__()
         self.num_features = num_features
+        # How much of the training is over, from 0 to 1: the trainer moves it on, and schedules in a method read it.
+        self.progress: Tensor
+        self.register_buffer("progress", torch.zeros(()), persistent=False)
 
     @classmethod
     def build(cls, config: Settings, num_features: int, seed: int) -> Self:

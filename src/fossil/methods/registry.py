@@ -49,12 +49,14 @@ class Recipe:
         published: accuracy in percent as printed in the paper, or None.
         interval: the half width printed beside it.
         note: anything a reader should know.
+        epochs: training steps, where they differ from the method's own.
     """
 
     settings: dict[str, Any]
     published: float | None = None
     interval: float | None = None
     note: str = ""
+    epochs: int | None = None
 
 
 @cache

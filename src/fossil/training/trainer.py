@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fossil.methods.base import Method
+from fossil.methods.base import Method, ParameterGroup
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
 from fossil.training.runtime import Precision, matmul_precision
@@ -19,7 +19,9 @@ Record = dict[str, Tensor | float]
 class TrainingSettings(Settings):
     """How long and on what to train."""
 
-    epochs: int = setting(300, "training steps, one per epoch", ge=1, origin="Section 5.1")
+    epochs: int | None = setting(
+        None, "training steps, one per epoch; by default those of the graph's recipe, or of the method", ge=1
+    )
     device: str = setting("auto", "auto, cpu, cuda or cuda:0")
     precision: Precision = setting("float32", "float32 products on a GPU: full float32, or tf32 (faster, 3 digits)")
     checkpoint_seconds: float = setting(15.0, "least time between two checkpoints", ge=0)
@@ -43,22 +45,26 @@ class Trainer:
     ) -> None:
         self.method, self.prepared, self.seed, self.precision = method, prepared, seed, precision
         self.random = torch.Generator(device=device)
-        self.optimizers = {
-            name: torch.optim.Adam(
-                group.parameters, lr=group.learning_rate, weight_decay=group.weight_decay, fused=True
-            )
-            for name, group in method.parameter_groups().items()
-        }
+        self.groups = method.parameter_groups()
+        self.optimizers = {name: _optimizer(group) for name, group in self.groups.items()}
         self.epoch = 0
 
     def run(self, epochs: int, after_epoch: Callable[[int, Record], bool]) -> None:
         """Train up to `epochs` in all; `after_epoch(epoch, record)` may stop it by returning True."""
         with matmul_precision(self.precision):
             while self.epoch < epochs:
+                self.set_rates(epochs)
                 record = self.step()
                 self.epoch += 1
                 if after_epoch(self.epoch, record):
                     return
+
+    def set_rates(self, epochs: int) -> None:
+        """Tell the method how much of `epochs` is over, and give scheduled groups their learning rate."""
+        self.method.progress.fill_(self.epoch / epochs)
+        for name, group in self.groups.items():
+            if group.schedule is not None:
+                self.optimizers[name].param_groups[0]["lr"] = group.learning_rate * group.schedule(self.epoch, epochs)
 
     def step(self) -> Record:
         """Take one training step and return its record."""
@@ -94,6 +100,11 @@ class Trainer:
                     moments.setdefault(int(index), {})[name] = value.clone()
             optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         self.epoch = epoch
+
+
+def _optimizer(group: ParameterGroup) -> torch.optim.Optimizer:
+    kind = torch.optim.AdamW if group.decoupled_decay else torch.optim.Adam
+    return kind(group.parameters, lr=group.learning_rate, weight_decay=group.weight_decay, fused=True)
 
 
 def _constant(value: Tensor | float) -> Tensor | float:
