@@ -1,6 +1,7 @@
-"""Compile the transport kernels for an H200 (sm_90) and print what they take; needs Triton, but no GPU.
+"""Compile the kernels for an H200 (sm_90) and print what they take; needs Triton, but no GPU.
 
     python benchmarks/kernel_resources.py > benchmarks/results/transport-kernels-sm90.md
+    python benchmarks/kernel_resources.py node_loss > benchmarks/results/infonce-kernels-sm90.md
 
 `issued` is what matters while programs fill the schedulers: instructions of one iteration times warps. `programs` is
 how many share a multiprocessor, by registers and shared memory; an H200 has 132 of them. `local` counts the loads
@@ -9,18 +10,24 @@ and stores of spilled registers inside the iteration; those outside it run once 
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
+import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import triton  # type: ignore[import-untyped]
 from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
 from triton.compiler import ASTSource  # type: ignore[import-untyped]
 
+from fossil.nn import _infonce_kernel as node_loss
+from fossil.nn import _infonce_launches as node_launches
 from fossil.transport._bapg_kernel import bapg_kernel
 from fossil.transport._envelope_kernel import envelope_kernel
 from fossil.transport.launches import GRADIENT_LAUNCHES, SOLVER_LAUNCHES, Launch, Precision, scoring_precision
@@ -91,12 +98,16 @@ class Resources:
         return min(by_registers, by_shared, WARPS // warps)
 
 
-def compile_kernel(kernel: Any, constants: dict[str, Any], launch: Launch) -> Resources:
-    """Compile a kernel and read its machine code."""
+def compile_kernel(
+    kernel: Any, constants: dict[str, Any], options: dict[str, Any], types: dict[str, str] | None = None
+) -> Resources:
+    """Compile a kernel, with `types` for pointers to anything but float32, and read its machine code."""
     kinds = {"pointer": "*fp32", "alpha": "fp32", "unit": "fp32"}
     signature = {name: kinds.get(name.rsplit("_", 1)[-1], "i32") for name in kernel.arg_names}
-    signature |= dict.fromkeys(constants, "constexpr")
-    compiled = triton.compile(ASTSource(kernel, signature, constants), target=TARGET, options=launch.options())
+    signature |= (types or {}) | dict.fromkeys(constants, "constexpr")
+    places = [place for place, name in enumerate(kernel.arg_names) if name.endswith("_pointer")]
+    aligned = {(place,): [["tt.divisibility", 16]] for place in places}  # as PyTorch allocates
+    compiled = triton.compile(ASTSource(kernel, signature, constants, aligned), target=TARGET, options=options)
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "kernel.cubin"
         binary.write_bytes(compiled.asm["cubin"])
@@ -158,8 +169,44 @@ def _constants(kernel: Any, tile: int, precision: Precision) -> dict[str, Any]:
     return {name: value for name, value in constants.items() if name in kernel.arg_names}
 
 
+def node_loss_kernels() -> Iterator[tuple[str, int, Any, dict[str, Any], dict[str, Any], dict[str, str]]]:
+    """Yield products, D, kernel, constants, options and types of pointers for each kernel of the node loss."""
+    types = {"bfloat16": {"vectors_pointer": "*bf16"}, "tf32": {}}
+    count = {"count_pointer": "*i64"}
+    for products, width in itertools.product(types, (64, 512)):
+        depth = node_launches.BAND_DEPTH[torch.bfloat16 if products == "bfloat16" else torch.float32]
+        sums = {"WIDTH": width, "COUNTED": True, "PRECISION": "tf32", "TILE": node_launches.BAND_TILE, "DEPTH": depth}
+        yield products, width, node_loss.band_sums_kernel, sums, node_launches.BAND_LAUNCH, types[products] | count
+    for width, (rows, columns) in node_launches.PULL_PARTS.items():
+        pull = {"WIDTH": width, "ROWS": rows, "COLUMNS": columns}
+        yield "bfloat16", width, node_loss.pull_kernel, pull, node_launches.PULL_LAUNCH, types["bfloat16"]
+    rows, columns = node_launches.WEIGHT_PART
+    weights = {"TF32": False, "ROWS": rows, "COLUMNS": columns}
+    yield "bfloat16", 0, node_loss.tile_weights_kernel, weights, {"num_warps": 4}, {"weights_pointer": "*bf16"}
+    sums = {"COUNTED": True, "TILE": node_launches.TILE_PART}
+    yield "float32", 0, node_loss.tile_sums_kernel, sums, {"num_warps": 8}, count
+
+
+def print_node_loss() -> None:
+    """Print the table of the kernels of the node loss; instructions are those of the longest loop."""
+    print(f"# Node loss kernels compiled for sm_90 by Triton {triton.__version__}\n")
+    titles = ["kernel", "products", "D", "warps", "stages", "registers", "stack", "shared", "programs"]
+    titles += ["instructions", "tensor", "local"]
+    print(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
+    for products, width, kernel, constants, options, types in node_loss_kernels():
+        found = compile_kernel(kernel, constants, options | {"enable_fp_fusion": True}, types)
+        count = found.operations
+        cells = [kernel.__name__, products, width or "any", options["num_warps"], options.get("num_stages", "–")]
+        cells += [found.registers, found.stack, f"{found.shared / 1024:g} KB", found.programs(options["num_warps"])]
+        cells += [count.total(), count["HMMA"] + count["HGMMA"], count["LDL"] + count["STL"]]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
 def main() -> None:
     """Print both tables, the launches in use first in each tile."""
+    if sys.argv[1:] == ["node_loss"]:
+        print_node_loss()
+        return
     print(f"# Transport kernels compiled for sm_90 by Triton {triton.__version__}\n")
     titles = ["use", "tile", "precision", "warps", "limit", "registers", "stack", "shared", "programs"]
     titles += ["instructions", "FFMA", "tensor", "local", "issued"]
@@ -171,7 +218,7 @@ def main() -> None:
         choices = [("in use", *key, launch) for key, launch in chosen.items()] + [("", *other) for other in others]
         for name, tile, precision, launch in sorted(choices, key=lambda choice: choice[1]):
             constants = _constants(kernel, tile, precision)
-            print(row(name, tile, precision, launch, compile_kernel(kernel, constants, launch)), flush=True)
+            print(row(name, tile, precision, launch, compile_kernel(kernel, constants, launch.options())), flush=True)
         print()
     print(NOTES, end="")
 

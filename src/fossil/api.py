@@ -47,7 +47,7 @@ def embed(
         seed: everything random is derived from it; the same seed gives the same bits on a CPU.
         epochs: training steps; by default those of the graph's recipe, or of the method.
         device: `auto`, `cpu`, `cuda`.
-        precision: `float32` or `tf32`.
+        precision: of products outside the transport solver, `float32`, `tf32` or `bfloat16`.
         checkpoint_seconds: least time between two checkpoints.
         treatment: what is done about self loops, direction and other oddities.
         resume: go on with the run in `out`.

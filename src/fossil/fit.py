@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import threading
 import time
@@ -25,12 +26,13 @@ from fossil.methods.base import Encoding, Method
 from fossil.methods.registry import get_method, recipes
 from fossil.nn.contrast import effective_rank
 from fossil.run import Run, RunConfig, claim_folder, withdraw_results, write_embeddings, write_inputs
+from fossil.settings import Settings
 from fossil.storage import write_json
 from fossil.training.checkpoint import load_tensors, save_tensors
 from fossil.training.history import History
 from fossil.training.progress import Reporter, Silent
-from fossil.training.runtime import environment, resolve_device
-from fossil.training.trainer import Record, Trainer, TrainingSettings
+from fossil.training.runtime import Record, environment, free_memory, resolve_device
+from fossil.training.trainer import Trainer, TrainingSettings
 
 # How many epochs a GPU may run ahead of the history; a CPU has nothing to wait for.
 _FLUSH_EVERY = {"cpu": 1, "cuda": 20}
@@ -97,6 +99,19 @@ def resolve_epochs(method: str, graph: str, epochs: int | None, use_recipe: bool
     return epochs or (recipe and recipe.epochs) or get_method(method).epochs
 
 
+def _settings_of_run(config: Settings, graph: Graph, seed: int) -> Settings:
+    """Return `config` with what a method that trains on labels leaves open: its split follows the run's own seed."""
+    known = {"num_classes": graph.num_classes, "split_seed": seed}
+    return config.updated({name: value for name, value in known.items() if getattr(config, name, value) is None})
+
+
+def _fingerprint(graph: Graph, with_labels: bool) -> str:
+    """Return what tells this graph from others; its labels count where they are trained on."""
+    if graph.labels is None or not with_labels:
+        return graph.fingerprint
+    return hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes()).hexdigest()[:16]
+
+
 def fit(
     loaded: LoadedGraph,
     *,
@@ -139,17 +154,21 @@ def fit(
     epochs = resolve_epochs(method, known_name(graph), training.epochs, use_recipe)
     training = training.updated({"epochs": epochs})
     chosen, config = resolve_settings(method, preset, known_name(graph), settings or {}, use_recipe)
-    run = RunConfig(
-        method, chosen, config, training, seed, graph.name, graph.fingerprint, source, treatment or Treatment()
-    )
-    device = resolve_device(training.device)
     kind = get_method(method)
-    if kind.needs_labels and graph.labels is None:
-        raise GraphError(f"{kind.title} trains on labels, and {graph.name} has none.", remedy="Name a label column.")
+    if kind.needs_labels:
+        if graph.num_classes == 0:
+            raise GraphError(
+                f"{kind.title} trains on labels, and {graph.name} has none.", remedy="Name a label column."
+            )
+        config = _settings_of_run(config, graph, seed)
+    fingerprint = _fingerprint(graph, with_labels=kind.needs_labels)
+    run = RunConfig(method, chosen, config, training, seed, graph.name, fingerprint, source, treatment or Treatment())
+    device = resolve_device(training.device)
     model = kind.build(config, graph.num_features, seed).to(device)
     prepared = model.prepare(graph, device)
     model.check_trainable(prepared)
-    trainer = Trainer(model, prepared, seed, device, training.precision)
+    _check_memory(model, prepared, graph, device)
+    trainer = Trainer(model, prepared, seed, device, training.precision, replay=training.replay)
 
     history = History(None if out is None else out / "history.jsonl")
     if out is not None:
@@ -169,6 +188,18 @@ def fit(
         save_tensors(out / "weights.safetensors", model.state_dict(), about)
         write_json(out / "summary.json", summary)
     return result
+
+
+def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch.device) -> None:
+    """Raise GraphError if training would surely run out of memory; the estimate may be wrong by a third."""
+    needed, free = model.memory(prepared), free_memory(device)
+    if needed is None or free is None or needed <= 1.3 * free:
+        return
+    raise GraphError(
+        f"Training {model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about {needed / 2**30:,.1f} GiB on "
+        f"{device}, and {free / 2**30:,.1f} GiB are free.",
+        remedy=f"Make hidden and width {needed / free:.1f} times smaller, or use a device with more memory.",
+    )
 
 
 def _continue(existing: Run, wanted: RunConfig, trainer: Trainer, history: History) -> None:
@@ -289,7 +320,7 @@ def _on_host(encoded: Encoding) -> tuple[Array, Array | None]:
 def _summarize(result: Embeddings, encoded: Encoding, epochs: int) -> dict[str, Any]:
     """Return what was learnt in numbers, and warn about a collapse."""
     rank = float(effective_rank(encoded.vectors))
-    if rank < _COLLAPSED:
+    if rank < _COLLAPSED and not result.method.needs_labels:  # the scores of two classes do lie on a line
         warnings.warn(
             f"The embeddings of {result.graph.name} collapsed: their effective rank is {rank:.2f}. "
             "Try a lower learning rate or the released preset.",

@@ -165,7 +165,7 @@ class Case(NamedTuple):
         return original, self.method.view(graph, self.method.generator(original.branches, graph, None), None)
 
     def contrast(self) -> tuple[Tensor, dict[str, Tensor | float]]:
-        fixed = Subgraphs(SUBGRAPHS, 0, 0)
+        fixed = Subgraphs.of(SUBGRAPHS)
         return self.method.contrast(*self.views(), fixed, self.prepared.sampler, torch.Generator())
 
 
@@ -193,7 +193,7 @@ def test_losses_are_those_of_the_plain_transcription(
     case = make(monkeypatch, directed, **VARIANTS[variant])
     expected = case.plain.run()
     views = case.views()
-    scores, _ = case.method.compare(*views, Subgraphs(SUBGRAPHS, 0, 0), case.prepared.sampler, torch.Generator())
+    scores, _ = case.method.compare(*views, Subgraphs.of(SUBGRAPHS), case.prepared.sampler, torch.Generator())
     assert expected.scores.max() > 0.05 and expected.scores.std() > 0.01  # the distances say something
     torch.testing.assert_close(scores.double(), expected.scores, rtol=1e-4, atol=1e-5)
     total, record = case.contrast()

@@ -140,3 +140,14 @@ def test_a_diverging_run_ends_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="diverged"):
         fit(ring(), settings=SMALL | {"learning_rate": 1e30}, training=training, out=tmp_path / "run")
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_graph_that_cannot_fit_is_refused_with_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = 4 * 20 * 8  # of the smallest part of it, a hidden layer of every node
+    monkeypatch.setattr("fossil.fit.free_memory", lambda device: needed // 10)
+    with pytest.raises(GraphError, match=r"needs about 0.0 GiB on cpu, and 0.0 GiB are free") as caught:
+        fit(ring(), settings=SMALL, training=CPU)
+    factor = float(caught.value.remedy.split("times smaller")[0].split()[-1])
+    assert factor > 10
+    monkeypatch.setattr("fossil.fit.free_memory", lambda device: None)
+    assert len(fit(ring(), settings=SMALL, training=CPU)) == 20

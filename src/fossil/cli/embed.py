@@ -37,7 +37,8 @@ def command(
     seed: int = typer.Option(0, help="Everything random is derived from it."),
     epochs: int | None = typer.Option(None, help="Training steps; by default the recipe's or the method's own."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
-    precision: str = typer.Option("float32", help="Float32 products on a GPU: float32 or tf32."),
+    precision: str = typer.Option("float32", help="Of products outside the solver: float32, tf32 or bfloat16."),
+    replay: bool = typer.Option(True, help="On a GPU, record the training step once and replay it."),
     checkpoint_seconds: float = typer.Option(15.0, help="Least time between two checkpoints."),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped."),
     force: bool = typer.Option(False, "--force", help="Replace the run in --out."),
@@ -113,7 +114,13 @@ def command(
         raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
     settings = parse_assignments(assignments)
     training = TrainingSettings.build(
-        {"epochs": epochs, "device": device, "precision": precision, "checkpoint_seconds": checkpoint_seconds}
+        {
+            "epochs": epochs,
+            "device": device,
+            "precision": precision,
+            "replay": replay,
+            "checkpoint_seconds": checkpoint_seconds,
+        }
     )
     reading = reading_options(edges, label, columns, structural_features)
     loaded = open_graph(source, treatment=treatment, **reading)

@@ -11,8 +11,10 @@ def command(
     runs: list[Path] = typer.Argument(
         ..., metavar="RUN...", help="Run folders; several seeds of the same method and graph share a row."
     ),
-    protocol: str = typer.Option(
-        "paper", help="How splits are drawn, what is fitted and what chooses: paper or released."
+    protocol: str | None = typer.Option(
+        None,
+        help="How splits are drawn, what is fitted and what chooses: paper (default) or released. Runs that were "
+        "trained on labels are scored on the splits they were trained on, and so are all others beside them.",
     ),
     splits: int | None = typer.Option(None, min=1, help="Splits per run; 10 for a row of one run, else 1."),
     features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),
@@ -21,17 +23,18 @@ def command(
     ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
 ) -> None:
-    """Score embeddings by a linear probe; every raw value is kept in the run folder."""
+    """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
     from fossil.cli.terminal import plain_console
     from fossil.evaluation.protocol import protocol as named
-    from fossil.evaluation.report import evaluate_runs, table_of
+    from fossil.evaluation.report import default_protocol, evaluate_runs, table_of
     from fossil.run import Run
 
-    rule = named(protocol)
+    opened = [Run.open(path) for path in runs]
+    rule = default_protocol(opened) if protocol is None else named(protocol)
     if nodes_per_class is not None:
-        rule = rule.updated({"nodes_per_class": nodes_per_class, "per_class_graphs": ("*",)})
+        rule = rule.per_class_everywhere(nodes_per_class)
     console = plain_console()
-    rows = evaluate_runs([Run.open(path) for path in runs], rule, splits=splits, features=features, device=device)
+    rows = evaluate_runs(opened, rule, splits=splits, features=features, device=device)
     console.print(table_of(rows, rule), soft_wrap=False)
     for text in dict.fromkeys(row.protocol for row in rows):
         console.print(text)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from fossil.evaluation.probe import padded_positions
-from fossil.evaluation.splits import Split
 from fossil.graph.graph import Array
+from fossil.graph.splits import Split
 from fossil.seeding import torch_generator
 
 
@@ -71,9 +71,9 @@ def checkpoint_probe(
     draws = [torch.rand(num_classes, width, generator=torch_generator(seed, "probe"), dtype=dtype) for seed in seeds]
     weight = ((2 * torch.stack(draws) - 1) * bound).to(device).requires_grad_()
     bias = torch.zeros(len(splits), 1, num_classes, dtype=dtype, device=device, requires_grad=True)
-    optimizer = torch.optim.Adam([weight, bias], lr=learning_rate)
+    optimizer = torch.optim.Adam([weight, bias], lr=learning_rate, fused=True)
     looks = tuple(range(every, steps + 1, every))
-    predictions = np.empty((len(splits), len(looks), len(matrix)), dtype=np.int16)
+    seen = []
     for step in range(1, steps + 1):
         optimizer.zero_grad()
         losses = torch.nn.functional.cross_entropy(
@@ -84,9 +84,10 @@ def checkpoint_probe(
         optimizer.step()
         if step in looks:
             with torch.no_grad():
-                for row in range(len(splits)):
-                    chosen = (matrix @ weight[row].mT + bias[row]).argmax(dim=-1)
-                    predictions[row, looks.index(step)] = chosen.cpu().numpy()
+                # One product for all splits, and no waiting: what was seen is fetched at the end.
+                scores = (matrix @ weight.flatten(0, 1).T).unflatten(1, (len(splits), num_classes))
+                seen.append((scores + bias.mT.squeeze(2)).argmax(dim=-1).to(torch.int16))
+    predictions: Array = torch.stack(seen).permute(2, 0, 1).cpu().numpy()
     right = predictions == labels
     train, validation, test = (
         np.stack([right[row][:, getattr(split, part)].mean(axis=1) for row, split in enumerate(splits)])

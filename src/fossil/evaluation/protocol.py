@@ -2,35 +2,41 @@
 
 Two are named. `paper` is the rule of the paper's text with logistic regression; `released` is what the authors'
 code does, with the checkpoint chosen on validation nodes, and beside it the test maximum that their table reports.
-Whatever the protocol, the reported accuracy is selected on validation nodes alone.
+Whatever the protocol, the reported accuracy is selected on validation nodes alone. A method that was trained on labels
+needs no probe: its own class scores are counted, on the test nodes of the split it was trained on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import field_validator
 
 from fossil.errors import EvaluationError, nearest
-from fossil.evaluation.splits import NODES_PER_CLASS, Split, paper_split, released_split
 from fossil.evaluation.statistics import Summary, summarize
 from fossil.graph.graph import Array
+from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, Split, SplitName, SplitRule
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
 
 _MEMORY_BUDGET = 2**30  # bytes for one group of splits fitted together
+_SUPERVISED = (
+    "No probe: the method was trained on the labels of the training nodes of one split, and its own class scores are "
+    "counted on the test nodes of that very split, once per run, however many splits are asked for. The number of "
+    "epochs was fixed beforehand; validation labels chose nothing."
+)
 
 
 class Protocol(Settings):
     """Everything that must be said with a score."""
 
     name: str = setting("paper", "what to call it in tables")
-    split: Literal["paper", "released"] = setting("paper", "rule that draws training, validation and test nodes")
+    split: SplitName = setting("paper", "rule that draws training, validation and test nodes")
     per_class_graphs: tuple[str, ...] = setting(
-        ("cora", "citeseer", "pubmed"),
+        PER_CLASS_GRAPHS,
         "graphs trained on a fixed number of nodes per class; * for all",
         origin="Section 5: 20 nodes per class for Cora, CiteSeer and PubMed",
     )
@@ -61,60 +67,60 @@ class Protocol(Settings):
         """Return whether this graph is trained on a fixed number of nodes per class."""
         return "*" in self.per_class_graphs or graph_name.lower() in self.per_class_graphs
 
+    def per_class_everywhere(self, nodes_per_class: int) -> Self:
+        """Return the protocol that trains on this many nodes of each class, on every graph."""
+        return self.updated({"nodes_per_class": nodes_per_class, "per_class_graphs": ("*",)})
+
+    def rule(self, graph_name: str) -> SplitRule:
+        """Return how splits of this graph are drawn."""
+        return SplitRule(self.split, self.nodes_per_class if self.is_per_class(graph_name) else None)
+
     def draw(self, labels: Array, seed: int, graph_name: str) -> Split:
         """Return the split that `seed` gives on this graph.
 
         Raises:
             EvaluationError: the graph has too few labelled nodes for the rule.
         """
-        rule = paper_split if self.split == "paper" else released_split
-        return rule(labels, seed, self.is_per_class(graph_name), self.nodes_per_class)
+        return self.rule(graph_name).draw(labels, seed)
 
     def summarize(self, values: Sequence[float]) -> Summary:
         """Return mean and interval of one value per split."""
         return summarize(values, resamples=self.resamples, confidence=self.confidence)
 
-    def describe(self, graph_name: str = "", split: Split | None = None) -> str:
+    def describe(self, graph_name: str = "", split: Split | None = None, *, supervised: bool = False) -> str:
         """Return the paragraph that belongs beside every number.
 
         Args:
             graph_name: which of the two split rules to describe; empty for a graph of the user's own.
             split: an example, whose sizes are then given.
+            supervised: whether the number is that of a method trained on the labels of its split.
         """
-        parts = [f"Protocol {self.name!r}: {self._describe_split(self.is_per_class(graph_name))}"]
+        parts = [f"Protocol {self.name!r}: {self.rule(graph_name).describe()}"]
         if split is not None:
             parts.append("{:,} training, {:,} validation and {:,} test nodes.".format(*split.sizes))
-        if self.evaluator == "logistic":
-            parts.append(
-                f"Evaluator: multinomial logistic regression on the embedding divided by its root mean square norm, "
-                f"C from {len(self.strengths)} values between {self.strengths[0]:g} and {self.strengths[-1]:g} "
-                f"chosen by {self.selection}."
-            )
-        else:
-            parts.append(
-                f"Evaluator: linear softmax layer, Adam at 0.01 for 500 full-batch steps, scored every 20 steps, "
-                f"checkpoint chosen by {self.selection} (the earliest of equals)."
-            )
+        parts.append(_SUPERVISED if supervised else self._describe_probe())
         parts.append(
-            f"Mean over split seeds with its {100 * self.confidence:g} % interval from {self.resamples:,} bootstrap "
-            "resamples."
+            f"Mean over {'runs' if supervised else 'split seeds'} with its {100 * self.confidence:g} % interval from "
+            f"{self.resamples:,} bootstrap resamples."
         )
-        if self.optimistic:
+        if self.optimistic and not supervised:
             parts.append(
                 "The column 'test maximum' is the best test accuracy over all candidates: it is chosen by looking at "
                 "test labels, is optimistic, and is given only to compare with the published table."
             )
         return " ".join(parts)
 
-    def _describe_split(self, per_class: bool) -> str:
-        if self.split == "released":
-            development = "1,500 development nodes" if per_class else "80 % development nodes"
-            share = f"{self.nodes_per_class} per class" if per_class else "60 % of all nodes"
+    def _describe_probe(self) -> str:
+        if self.evaluator == "logistic":
             return (
-                f"{development} drawn once with the authors' seed, all others test; train on {share}, rest validation."
+                f"Evaluator: multinomial logistic regression on the embedding divided by its root mean square norm, "
+                f"C from {len(self.strengths)} values between {self.strengths[0]:g} and {self.strengths[-1]:g} "
+                f"chosen by {self.selection}."
             )
-        share = f"{self.nodes_per_class} per class" if per_class else "60 %"
-        return f"20 % test nodes drawn once; of the other 80 %, train on {share}, rest validation."
+        return (
+            f"Evaluator: linear softmax layer, Adam at 0.01 for 500 full-batch steps, scored every 20 steps, "
+            f"checkpoint chosen by {self.selection} (the earliest of equals)."
+        )
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -142,7 +148,7 @@ class SplitScore:
         seed: of the split.
         accuracy: on test nodes, under the candidate chosen on validation nodes.
         validation_accuracy: of that candidate.
-        chosen: its strength C, or its number of training steps.
+        chosen: its strength C, or its number of training steps; None where nothing was to be chosen.
         macro_f1: on test nodes, under that candidate.
         test_maximum: best test accuracy over all candidates, where the protocol is `optimistic`; not a fair score.
     """
@@ -150,7 +156,7 @@ class SplitScore:
     seed: int
     accuracy: float
     validation_accuracy: float
-    chosen: float
+    chosen: float | None
     macro_f1: float
     test_maximum: float | None
 
@@ -187,6 +193,31 @@ def score(
         for (seed, split), predicted in zip(chunk, predictions, strict=True):
             scores.append(_score_split(seed, split, labels, candidates, predicted, protocol.optimistic))
     return scores
+
+
+def score_classes(class_scores: Array, labels: Array, split: Split, seed: int) -> SplitScore:
+    """Score a method by its own class scores, the greatest of each test node, on the split it was trained on.
+
+    Args:
+        class_scores: N×C.
+        labels: N class numbers, -1 where unknown.
+        split: the split whose training labels the method has seen, and no others.
+        seed: of that split, for the record.
+
+    Raises:
+        EvaluationError: scores and labels do not fit, or a value is not finite.
+    """
+    _check(class_scores, labels, [seed])
+    predicted = class_scores.argmax(axis=1)
+    right = predicted == labels
+    return SplitScore(
+        seed=seed,
+        accuracy=float(right[split.test].mean()),
+        validation_accuracy=float(right[split.validation].mean()),
+        chosen=None,
+        macro_f1=macro_f1(labels[split.test], predicted[split.test]),
+        test_maximum=None,
+    )
 
 
 def choose(validation_accuracy: Array) -> int:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fossil.errors import EvaluationError
-from fossil.evaluation.protocol import Protocol, SplitScore, score
+from fossil.evaluation.protocol import PROTOCOLS, Protocol, SplitScore, score, score_classes
 from fossil.evaluation.statistics import Summary
-from fossil.fit import resolve_epochs, resolve_settings
+from fossil.fit import Embeddings, resolve_epochs, resolve_settings
 from fossil.graph.catalog import known_name
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method, recipes
+from fossil.methods.supervised import Supervised, SupervisedSettings
 from fossil.run import Run, RunConfig
+from fossil.settings import Settings
 from fossil.storage import write_json
 from fossil.training.runtime import resolve_device
 
@@ -40,6 +42,7 @@ class Row:
         features: accuracy of the raw input features on the same splits, where asked for.
         published: figure printed in the paper for exactly these settings, or None.
         protocol: how all this came about, in words.
+        supervised: whether each run was trained on labels, and is scored on the one split they come from.
     """
 
     graph: str
@@ -51,6 +54,7 @@ class Row:
     features: Summary | None
     published: float | None
     protocol: str
+    supervised: bool = False
 
 
 def evaluate_runs(
@@ -59,7 +63,8 @@ def evaluate_runs(
     """Score runs under a protocol; runs that differ in their seed alone share a row.
 
     In a row of several runs each encoder is scored on the split of its own seed, as the paper does; a single run is
-    scored on ten splits. Every raw value is written to `scores-PROTOCOL.json` in its run folder.
+    scored on ten splits. A run that was trained on labels is scored on the split they come from and on no other. Every
+    raw value is written to `scores-PROTOCOL.json` in its run folder.
 
     Args:
         runs: finished runs.
@@ -69,7 +74,7 @@ def evaluate_runs(
         device: where the probes are fitted.
 
     Raises:
-        EvaluationError: a run has no labels, or its splits cannot be drawn.
+        EvaluationError: a run has no labels, its splits cannot be drawn, or it was trained on another split.
         RunError: a run is not finished.
     """
     target = str(resolve_device(device))
@@ -78,7 +83,8 @@ def evaluate_runs(
         grouped.setdefault(_all_but_the_seed(run.config), []).append(run)
     rows = []
     for members in grouped.values():
-        count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
+        supervised = isinstance(members[0].config.settings, SupervisedSettings)
+        count = 1 if supervised else splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
         of_embeddings = [_score_run(run, protocol, count, target) for run in members]
         of_features = [score_features(run.graph, protocol, _seeds(run, count), target) for run in members if features]
         config, known = members[0].config, known_name(members[0].graph)
@@ -92,10 +98,13 @@ def evaluate_runs(
                 encoders=len(members),
                 splits=count,
                 accuracy=_summary(protocol, of_embeddings, "accuracy"),
-                test_maximum=_summary(protocol, of_embeddings, "test_maximum") if protocol.optimistic else None,
+                test_maximum=_summary(protocol, of_embeddings, "test_maximum")
+                if protocol.optimistic and not supervised
+                else None,
                 features=_summary(protocol, of_features, "accuracy") if features else None,
                 published=recipe.published if recipe and not differences else None,
-                protocol=protocol.describe(known, split),
+                protocol=protocol.describe(known, split, supervised=supervised),
+                supervised=supervised,
             )
         )
     return rows
@@ -103,18 +112,76 @@ def evaluate_runs(
 
 def _all_but_the_seed(config: RunConfig) -> tuple[str, int | None, str]:
     """Return what runs of one row have in common: the graph, the epochs, and everything else but the seed."""
-    return config.graph, config.training.epochs, replace(config, seed=0).identity
+    shared = replace(config, seed=0, settings=_as_asked(config.settings))
+    return config.graph, config.training.epochs, shared.identity
+
+
+def _as_asked(settings: Settings) -> Settings:
+    """Return the settings without what a run fills in from its graph and its seed."""
+    if not isinstance(settings, SupervisedSettings):
+        return settings
+    return settings.updated({"split_seed": None, "num_classes": None})
 
 
 def _differences(config: RunConfig, known: str) -> list[str]:
     """Return what sets a run apart from the method's own defaults on this graph, in words for a table."""
     default = next(iter(get_method(config.method).presets))
     _, expected = resolve_settings(config.method, config.preset, known, {})
-    usual, actual = expected.model_dump(), config.settings.model_dump()
+    usual, actual = _as_asked(expected).model_dump(), _as_asked(config.settings).model_dump()
     changed = [f"{key}={value}" for key, value in actual.items() if usual[key] != value]
     if config.training.epochs != resolve_epochs(config.method, known, None):
         changed.append(f"epochs={config.training.epochs}")
     return ([] if config.preset == default else [f"({config.preset})"]) + changed
+
+
+def default_protocol(runs: Sequence[Run]) -> Protocol:
+    """Return `paper`, or the protocol on whose splits the runs that were trained on labels were trained.
+
+    Raises:
+        EvaluationError: they were trained on splits of different rules, so that no table can hold them all.
+    """
+    wanted = {_protocol_of(run.config.settings) for run in runs if isinstance(run.config.settings, SupervisedSettings)}
+    if len(wanted) > 1:
+        raise EvaluationError(
+            "These runs were trained on splits of different rules.", remedy="Score the runs of each rule apart."
+        )
+    return wanted.pop() if wanted else PROTOCOLS["paper"]
+
+
+def _protocol_of(settings: SupervisedSettings) -> Protocol:
+    named = PROTOCOLS[settings.split]
+    return named if settings.nodes_per_class is None else named.per_class_everywhere(settings.nodes_per_class)
+
+
+def score_result(result: Embeddings, protocol: Protocol, seeds: Sequence[int], device: str = "cpu") -> list[SplitScore]:
+    """Score what `fit` returned: on one split per seed, or, if it was trained on labels, on its own split alone."""
+    settings = result.method.config if isinstance(result.method, Supervised) else None
+    assert result.graph.labels is not None
+    return _score(result.vectors, result.graph.labels, known_name(result.graph), settings, protocol, seeds, device)
+
+
+def _score(
+    vectors: Array,
+    labels: Array,
+    graph_name: str,
+    settings: Settings | None,
+    protocol: Protocol,
+    seeds: Sequence[int],
+    device: str,
+) -> list[SplitScore]:
+    if not isinstance(settings, SupervisedSettings):
+        return score(vectors, labels, protocol, graph_name=graph_name, seeds=seeds, device=device)
+    trained, asked, seed = settings.split_rule(graph_name), protocol.rule(graph_name), settings.split_seed
+    assert seed is not None
+    if trained != asked:
+        per_class = "" if settings.nodes_per_class is None else f" --nodes-per-class {settings.nodes_per_class}"
+        raise EvaluationError(
+            f"This run was trained on labels of another split than protocol {protocol.name!r} would score it on. "
+            f"Trained: {trained.describe()} Asked for: {asked.describe()}",
+            remedy=f"Score it with --protocol {settings.split}{per_class}, or train it anew with --set split=RULE and "
+            "--set nodes_per_class=N.",
+        )
+    return [score_classes(vectors, labels, trained.draw(labels, seed), seed)]
 
 
 def score_features(graph: Graph, protocol: Protocol, seeds: Sequence[int], device: str = "cpu") -> list[SplitScore]:
@@ -150,7 +217,7 @@ def table_of(rows: Sequence[Row], protocol: Protocol) -> Table:
         table.add_row(
             row.graph,
             row.method,
-            f"{row.encoders} × {row.splits}",
+            f"{row.encoders} × {'own split' if row.supervised else row.splits}",
             f"{100 * row.accuracy.mean:.2f}",
             interval,
             *(cells[name] for name in shown),
@@ -165,11 +232,12 @@ def _score_run(run: Run, protocol: Protocol, splits: int, device: str) -> list[S
         raise EvaluationError(
             f"The embeddings in {run.path} belong to other nodes than its graph.", remedy="Make the run again."
         )
-    known, seeds = known_name(run.graph), _seeds(run, splits)
-    scores = score(arrays["vectors"], labels, protocol, graph_name=known, seeds=seeds, device=device)
+    known, settings = known_name(run.graph), run.config.settings
+    scores = _score(arrays["vectors"], labels, known, settings, protocol, _seeds(run, splits), device)
+    supervised = isinstance(settings, SupervisedSettings)
     content = {
         "protocol": protocol.model_dump(),
-        "description": protocol.describe(known),
+        "description": protocol.describe(known, supervised=supervised),
         "method": run.config.method,
         "graph": run.config.graph,
         "seed": run.config.seed,
@@ -181,6 +249,9 @@ def _score_run(run: Run, protocol: Protocol, splits: int, device: str) -> list[S
 
 def _seeds(run: Run, splits: int) -> list[int]:
     """Return the split seeds of a run: its own seed first, so that several runs see several splits."""
+    settings = run.config.settings
+    if isinstance(settings, SupervisedSettings) and settings.split_seed is not None:
+        return [settings.split_seed]
     return [run.config.seed + 1000 * i for i in range(splits)]
 
 

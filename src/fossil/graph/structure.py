@@ -1,4 +1,4 @@
-"""Normalised adjacency matrices and node centralities."""
+"""Normalised adjacency matrices, normalised features and node centralities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from fossil.graph.graph import Array
+from fossil.graph.graph import Array, Features
 
 Centrality = Literal["none", "degree", "degree_by_nodes", "degree_by_sum", "pagerank", "eigenvector"]
 
@@ -19,6 +19,19 @@ def symmetric_normalized(adjacency: sp.csr_array, *, self_loops: bool) -> sp.csr
     degree = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
     scale = sp.diags_array(np.divide(1, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0))
     return sp.csr_array(scale @ matrix @ scale).astype(np.float32)
+
+
+def row_normalized(features: Features) -> Features:
+    """Return `features` (N×F, dense or SciPy sparse) with each row divided by the sum of its absolute values.
+
+    For counts and other non-negative features that is the sum of the row. A plain sum of signed features may be near
+    zero and would blow the row up. Rows of zeros stay.
+    """
+    totals = np.asarray(abs(features).sum(axis=1), dtype=np.float64).ravel()
+    inverse = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
+    if sp.issparse(features):
+        return sp.csr_array(sp.diags_array(inverse) @ features).astype(np.float32)
+    return (features * inverse[:, None]).astype(np.float32)
 
 
 def centrality(adjacency: sp.csr_array, kind: Centrality) -> Array | None:

@@ -1,60 +1,63 @@
-"""Subgraph sampling (Section 4.5): k-node neighbourhoods of many anchors at once, straight from CSR.
-
-Sets of nodes are kept as flat lists of (owner, node) pairs, one owner per anchor, so that one gather expands all
-anchors together on any device.
+"""Subgraph sampling (Section 4.5): K-node neighbourhoods of many anchors at once, straight from CSR.
 
 Two rules say which nodes may belong:
 
 - `two_hop`, the paper's: breadth first within two hops of the anchor.
 - `six_hop`, the released code's: neighbours, then neighbours of neighbours and so on, at most six hops out. A hop that
-  reaches too few nodes replaces the set before it; the first that reaches k fills the set up with random new nodes.
+  reaches too few nodes replaces the set before it; the first that reaches K fills the set up with random new nodes.
 
-An anchor that cannot fill k nodes is skipped, and the reason is counted.
+What is certain about each subgraph is known in advance (`fossil.graph.frontiers`); a draw from the neighbours of fewer
+than K nodes remains. It costs the same whatever the size of the graph and of its hubs, has fixed shapes, and never
+waits for the device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-Reach = Literal["two_hop", "six_hop"]
-_EXPANSIONS = 5  # after the first neighbours: six hops in all
+from fossil.accelerate import kernels, serves
+from fossil.graph.frontiers import Reach, find_frontiers
+from fossil.graph.priorities import NONE, first_distinct, mixed, packed, without
+
+__all__ = ["Reach", "SubgraphSampler", "Subgraphs"]
+
+_KERNELS = "fossil.graph._subgraph_kernel"
+_SMALL_GRAPH = 1 << 15  # up to so many nodes anchors are drawn by shuffling all of them
 
 
 @dataclass(frozen=True, eq=False)
 class Subgraphs:
-    """Sampled subgraphs.
+    """Sampled subgraphs, one for each anchor; those that could be filled come first.
 
     Attributes:
-        nodes: S×K node indices; the anchor stands last in its row.
-        isolated: how many anchors were skipped because they have no neighbour.
-        too_small: how many were skipped because their neighbourhood has fewer than K nodes.
+        nodes: S×K node indices; the anchor stands last in its row. Rows from `count` on mean nothing.
+        count: how many could be filled, a scalar on the device.
+        isolated: how many could not because the anchor has no neighbour.
+        too_small: how many could not because too few nodes are in reach.
     """
 
     nodes: Tensor
-    isolated: int
-    too_small: int
+    count: Tensor
+    isolated: Tensor
+    too_small: Tensor
+
+    @classmethod
+    def of(cls, nodes: Tensor) -> Subgraphs:
+        """Return given subgraphs, all of them filled."""
+        nothing = torch.zeros((), dtype=torch.int64, device=nodes.device)
+        return cls(nodes, nothing + len(nodes), nothing, nothing)
 
     @property
-    def count(self) -> int:
-        """S."""
-        return int(self.nodes.shape[0])
+    def filled(self) -> Tensor:
+        """S answers to whether a row is a subgraph."""
+        return torch.arange(len(self.nodes), device=self.nodes.device) < self.count
 
-
-class _Pairs(NamedTuple):
-    """A family of node sets, one per owner, as flat lists."""
-
-    owner: Tensor
-    node: Tensor
-
-    def where(self, mask: Tensor) -> _Pairs:
-        return _Pairs(self.owner[mask], self.node[mask])
-
-    def sizes(self, owners: int) -> Tensor:
-        return torch.bincount(self.owner, minlength=owners)
+    def trimmed(self) -> Subgraphs:
+        """Return them without the rows that mean nothing, which on a GPU waits for the device."""
+        return Subgraphs(self.nodes[: int(self.count)], self.count, self.isolated, self.too_small)
 
 
 class SubgraphSampler:
@@ -73,87 +76,152 @@ class SubgraphSampler:
         self.num_nodes = len(self.degree)
         rows = torch.repeat_interleave(torch.arange(self.num_nodes, device=crow.device), self.degree)
         self._edge_keys = rows * self.num_nodes + col
+        self._frontiers = find_frontiers(crow, col, size, reach)
+        # Fewer than K sources either have no more neighbours than this, counted with repeats, and all are looked at;
+        # or so many that a random choice of this size holds enough distinct ones, but for odds below 1e-14.
+        self._places = 2 * size * size
+        highest = int(self.degree.max()) if self.num_nodes else 0
+        self._bisections = max(1, highest.bit_length())
 
     def draw_anchors(self, count: int, random: torch.Generator) -> Tensor:
         """Return `count` distinct nodes, or all of them in random order if there are fewer."""
-        order = torch.randperm(self.num_nodes, generator=random, device=self.crow.device)
-        return order[:count]
+        device = self.crow.device
+        if self.num_nodes <= max(_SMALL_GRAPH, 16 * count):
+            return torch.rand(self.num_nodes, generator=random, device=device).topk(min(count, self.num_nodes)).indices
+        drawn = torch.randint(self.num_nodes, (1, 4 * count), generator=random, device=device)
+        seed = torch.randint(1 << 62, (1, 1), generator=random, device=device)
+        return first_distinct(drawn, seed, count)[0][0]
 
     def sample(self, anchors: Tensor, random: torch.Generator) -> Subgraphs:
-        """Return a subgraph for each anchor that can fill one."""
-        grow = self._within_two_hops if self.reach == "two_hop" else self._within_six_hops
-        others = grow(anchors, random)
-        filled = others.sizes(len(anchors)) == self.size - 1
-        others = others.where(filled[others.owner])
-        others = others.where(torch.argsort(others.owner, stable=True))
-        isolated = int((self.degree[anchors] == 0).sum())
-        return Subgraphs(
-            nodes=torch.cat([others.node.view(-1, self.size - 1), anchors[filled, None]], dim=1),
-            isolated=isolated,
-            too_small=int((~filled).sum()) - isolated,
-        )
+        """Return a subgraph for each anchor, those that can be filled first."""
+        seeds = torch.randint(1 << 62, (len(anchors), 3), generator=random, device=random.device)
+        nodes, filled = (self._sample_fused if self._is_fused() else self._sample_plainly)(anchors, seeds)
+        return _filled_first(nodes, filled, self.degree[anchors] == 0)
 
     def adjacency(self, nodes: Tensor) -> Tensor:
         """Return A[S_i; S_i] for each row S_i of `nodes` (S×K): S×K×K zeros and ones."""
-        wanted = nodes[:, :, None] * self.num_nodes + nodes[:, None, :]
-        if len(self._edge_keys) == 0:
-            return torch.zeros(wanted.shape, device=nodes.device)
-        position = torch.searchsorted(self._edge_keys, wanted).clamp_max(len(self._edge_keys) - 1)
-        return (self._edge_keys[position] == wanted).float()
+        if not (self._is_fused() and len(nodes)):
+            return self._is_edge(nodes[:, :, None], nodes[:, None, :]).float()
+        count, size = nodes.shape
+        blocks = torch.empty(count, size, size, device=nodes.device)
+        kernels(_KERNELS).adjacency_kernel[(count,)](
+            blocks, nodes.contiguous(), self.crow, self.col, SIZE=size, WIDTH=_power(size), STEPS=self._bisections
+        )
+        return blocks
 
-    def _within_two_hops(self, anchors: Tensor, random: torch.Generator) -> _Pairs:
-        """Return up to K-1 others for each anchor: first neighbours first, the rest from the second hop."""
-        anchor = _Pairs(torch.arange(len(anchors), device=anchors.device), anchors)
-        near = self._without(self._neighbours(anchor), anchor)
-        missing = (self.size - 1 - near.sizes(len(anchors))).clamp_min(0)
-        # Where the first hop suffices, the second is never looked at.
-        far = self._neighbours(near.where((missing > 0)[near.owner]))
-        far = self._without(self._without(far, near), anchor)
-        near = _choose(near, torch.full_like(missing, self.size - 1), random)
-        return _joined(near, _choose(far, missing, random))
+    def _is_fused(self) -> bool:
+        return len(self.col) > 0 and serves(self.crow.device)
 
-    def _within_six_hops(self, anchors: Tensor, random: torch.Generator) -> _Pairs:
-        """Return up to K-1 others for each anchor, from the first hop that reaches K nodes."""
-        owners = len(anchors)
-        anchor = _Pairs(torch.arange(owners, device=anchors.device), anchors)
-        current = self._neighbours(anchor)
-        large = current.sizes(owners) >= self.size
-        full = current.where(large[current.owner])
-        current = current.where(~large[current.owner])
-        for _ in range(_EXPANSIONS):
-            if len(current.node) == 0:
+    def _sample_fused(self, anchors: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw in one launch."""
+        frontiers = self._frontiers
+        nodes = torch.empty(len(anchors), self.size, dtype=torch.int64, device=anchors.device)
+        filled = torch.empty(len(anchors), dtype=torch.bool, device=anchors.device)
+        if len(anchors):
+            kernels(_KERNELS).sample_kernel[(len(anchors),)](
+                nodes,
+                filled.view(torch.int8),
+                anchors,
+                seeds,
+                frontiers.sources,
+                frontiers.kept.view(torch.int8),
+                frontiers.drawn,
+                frontiers.filled.view(torch.int8),
+                self.crow,
+                self.col,
+                SIX_HOP=self.reach == "six_hop",
+                SIZE=self.size,
+                WIDTH=_power(self.size),
+                PLACES=self._places,
+                BLOCK=_power(self._places),
+                STEPS=self._bisections,
+            )
+        return nodes, filled
+
+    def _sample_plainly(self, anchors: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw with tensor operations."""
+        frontiers, centre = self._frontiers, anchors[:, None]
+        belongs = frontiers.kept[anchors, None]
+        kept = torch.where(belongs, frontiers.sources[anchors], NONE)  # S×(K-1)
+        # Where the sources do not belong, they are the anchor, which must not be drawn. In the released rule it may be,
+        # like any other node that is not among them, and takes a place until it is removed.
+        outside = torch.where(belongs, NONE, centre) if self.reach == "six_hop" else centre
+        drawn = self._draw(anchors, torch.cat([kept, outside], 1), seeds)
+        members = torch.cat([kept, drawn], 1)
+        members = members.masked_fill(members == centre, NONE)
+        others, _ = first_distinct(members, seeds[:, 2:], self.size - 1)
+        filled = frontiers.filled[anchors] & (others != NONE).all(1)
+        return torch.cat([others.clamp_min(0), centre], 1), filled
+
+    def _draw(self, anchors: Tensor, excluded: Tensor, seeds: Tensor) -> Tensor:
+        """Draw new neighbours of each anchor's sources, as many as its frontier says: S×K, `NONE` after the last."""
+        sources, wanted = self._frontiers.sources[anchors], self._frontiers.drawn[anchors, None]
+        if len(self.col) == 0:
+            return sources.new_full((len(sources), self.size), NONE)
+        found, which, crowded = self._look_around(sources, seeds[:, :1])
+        found = without(found, excluded)
+        found, which = first_distinct(found, seeds[:, 1:2], self._places // 2, which)
+        suitable = (found != NONE) & ~(crowded & self._repeated(sources, which, found, crowded, wanted))
+        return packed(found, suitable & (suitable.cumsum(1) <= wanted), self.size)
+
+    def _look_around(self, sources: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Look at neighbours of the sources.
+
+        Returns:
+            S×M neighbours or `NONE`: all, or random ones where there are too many; S×M positions of their sources; and
+            S×1 answers to whether there are too many.
+        """
+        degree = torch.where(sources == NONE, 0, self.degree[sources.clamp_min(0)])
+        ends = degree.cumsum(1)
+        total = ends[:, -1:]
+        crowded = total > self._places
+        place = torch.arange(self._places, device=sources.device).expand(len(sources), -1)
+        place = torch.where(crowded, mixed(place, seeds) % total.clamp_min(1), place)
+        which = torch.searchsorted(ends, place, right=True).clamp_max(sources.shape[1] - 1)
+        start = self.crow[sources.clamp_min(0)] - (ends - degree)
+        inside = place < total
+        found = self.col[torch.where(inside, start.gather(1, which) + place, 0)]
+        return torch.where(inside, found, NONE), which, crowded
+
+    def _repeated(self, sources: Tensor, which: Tensor, found: Tensor, crowded: Tensor, wanted: Tensor) -> Tensor:
+        """Tell which candidates of crowded rows are also neighbours of an earlier source than their own.
+
+        A random place shows a node as often as there are sources it is a neighbour of. Counted for the first of them
+        alone, all nodes are alike. On a CPU no more candidates are looked at than it takes.
+        """
+        if found.device.type != "cpu":
+            return self._has_earlier_source(sources, which, found)
+        repeated = torch.zeros_like(found, dtype=torch.bool)
+        rows = crowded.squeeze(1).nonzero().squeeze(1)
+        for start in range(0, found.shape[1], 2 * self.size):
+            part = slice(start, start + 2 * self.size)
+            repeated[rows, part] = self._has_earlier_source(sources[rows], which[rows, part], found[rows, part])
+            suitable = (found[rows, : part.stop] != NONE) & ~repeated[rows, : part.stop]
+            rows = rows[suitable.sum(1) < wanted[rows, 0]]
+            if len(rows) == 0:
                 break
-            reached = self._neighbours(current)
-            enough = reached.sizes(owners) >= self.size
-            room = torch.where(enough, self.size - current.sizes(owners), 0)
-            full = _joined(full, current.where(enough[current.owner]))
-            full = _joined(full, _choose(self._without(reached, current), room, random))
-            current = reached.where(~enough[reached.owner])
-        quota = torch.full((owners,), self.size - 1, device=anchors.device)
-        return _choose(self._without(full, anchor), quota, random)
+        return repeated
 
-    def _neighbours(self, pairs: _Pairs) -> _Pairs:
-        """Return the distinct neighbours of each owner's nodes, sorted."""
-        counts = self.degree[pairs.node]
-        index = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        within = torch.arange(len(index), device=counts.device) - (counts.cumsum(0) - counts)[index]
-        found = self.col[self.crow[pairs.node][index] + within]
-        keys = torch.unique(pairs.owner[index] * self.num_nodes + found)
-        return _Pairs(keys // self.num_nodes, keys % self.num_nodes)
+    def _has_earlier_source(self, sources: Tensor, which: Tensor, found: Tensor) -> Tensor:
+        earlier = torch.arange(sources.shape[1], device=sources.device) < which[..., None]
+        candidate, source = found.clamp_min(0)[..., None], sources.clamp_min(0)[:, None, :]
+        return (earlier & self._is_edge(source, candidate)).any(2)
 
-    def _without(self, pairs: _Pairs, excluded: _Pairs) -> _Pairs:
-        keys = pairs.owner * self.num_nodes + pairs.node
-        return pairs.where(~torch.isin(keys, excluded.owner * self.num_nodes + excluded.node))
+    def _is_edge(self, source: Tensor, target: Tensor) -> Tensor:
+        wanted = source * self.num_nodes + target
+        if len(self._edge_keys) == 0:
+            return torch.zeros_like(wanted, dtype=torch.bool)
+        position = torch.searchsorted(self._edge_keys, wanted).clamp_max(len(self._edge_keys) - 1)
+        return self._edge_keys[position] == wanted
 
 
-def _choose(pairs: _Pairs, quota: Tensor, random: torch.Generator) -> _Pairs:
-    """Return at most `quota[o]` random nodes of each owner o."""
-    draw = torch.rand(len(pairs.owner), generator=random, device=quota.device, dtype=torch.float64)
-    shuffled = pairs.where(torch.argsort(pairs.owner + draw))
-    sizes = shuffled.sizes(len(quota))
-    rank = torch.arange(len(draw), device=quota.device) - (sizes.cumsum(0) - sizes)[shuffled.owner]
-    return shuffled.where(rank < quota[shuffled.owner])
+def _filled_first(nodes: Tensor, filled: Tensor, isolated: Tensor) -> Subgraphs:
+    before, count = filled.cumsum(0), filled.sum()
+    position = torch.where(filled, before - 1, torch.arange(len(filled), device=filled.device) - before + count)
+    ordered = torch.empty_like(nodes).index_copy_(0, position, nodes)
+    return Subgraphs(ordered, count, isolated.sum(), (~filled & ~isolated).sum())
 
 
-def _joined(first: _Pairs, second: _Pairs) -> _Pairs:
-    return _Pairs(torch.cat([first.owner, second.owner]), torch.cat([first.node, second.node]))
+def _power(number: int) -> int:
+    """Return the least power of two that is no less, and at least 16."""
+    return max(16, 1 << (number - 1).bit_length())

@@ -131,6 +131,14 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     def check_trainable(self, prepared: Prepared) -> None:
         """Raise GraphError, with the reason and a remedy, if training on this graph cannot work."""
 
+    def memory(self, prepared: Prepared) -> float | None:
+        """Return about how many bytes training takes beside the prepared graph; None where nobody knows."""
+        return None
+
+    def spare_memory(self) -> bool:
+        """Work in smaller pieces from now on, with the same result; return whether that was possible."""
+        return False
+
     @abstractmethod
     def objectives(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
         """Yield what to minimise in one epoch, in turn; each has been stepped on before the next is computed."""

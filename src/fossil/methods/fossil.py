@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
+from fossil.graph.priorities import NONE, packed
 from fossil.graph.structure import centrality, symmetric_normalized
 from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
-from fossil.nn.contrast import effective_rank, node_contrast, subgraph_contrast
+from fossil.nn.contrast import effective_rank, mean_of, node_contrast, subgraph_contrast
 from fossil.nn.costs import exponential_cost, thresholded
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
@@ -31,13 +32,17 @@ from fossil.nn.generators import (
     Generator,
     RandomEdgeDropping,
 )
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix, rows_of
 from fossil.nn.tensors import GraphTensors
 from fossil.nn.unit import unit_vectors
 from fossil.seeding import torch_generator
 from fossil.transport import FusedProblem, pooled_cosine, solve
 
 Record = dict[str, Tensor | float]
+
+# Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
+_HIDDEN_COPIES, _WIDTH_COPIES = 8, 30
+_MOST_TILE_ROWS, _FEWEST_TILE_ROWS = 4096, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +67,14 @@ class Fossil(Method[FossilGraph]):
     name: ClassVar[str] = "fossil"
     title: ClassVar[str] = "FOSSIL"
     paper: ClassVar[str] = "Sangare et al., TMLR 2025, arXiv 2502.20885"
+    capturable: ClassVar[bool] = True
     Config = FossilSettings
     presets = PRESETS
 
     def __init__(self, config: FossilSettings, num_features: int) -> None:
         super().__init__(config, num_features)
         self.config = config
+        self.tile_rows: int | None = None  # of the node loss; it knows best until memory runs out
         # One module, as in the released code: encoder and generator share the slope of a PReLU.
         activation = activation_module(config.activation)
         self.encoder = _make_encoder(config, num_features, activation)
@@ -119,27 +126,46 @@ class Fossil(Method[FossilGraph]):
         sampler = prepared.sampler
         random = torch_generator(0, "trial", device=sampler.crow.device)
         trial = sampler.sample(sampler.draw_anchors(2000, random), random)
-        if trial.count < 2:
+        if int(trial.count) < 2:
             raise GraphError(
                 f"subgraph_size={self.config.subgraph_size} cannot be filled around two nodes or more: of "
-                f"{trial.count + trial.isolated + trial.too_small} tried, {trial.isolated} have no neighbour and "
-                f"{trial.too_small} have too few nodes in reach.",
+                f"{len(trial.nodes)} tried, {int(trial.isolated)} have no neighbour and "
+                f"{int(trial.too_small)} have too few nodes in reach.",
                 remedy="Lower subgraph_size, or symmetrize the edges if the graph is directed.",
             )
 
+    def memory(self, prepared: FossilGraph) -> float:
+        """Return about what the activations of both views, their gradients and the node loss take."""
+        config, graph = self.config, prepared.tensors
+        per_node = _HIDDEN_COPIES * config.hidden + _WIDTH_COPIES * config.width
+        drawn = 3 * config.num_anchors * config.subgraph_size * config.width
+        return 4.0 * (graph.num_nodes * per_node + 8 * graph.adjacency.num_entries + 4 * drawn)
+
+    def spare_memory(self) -> bool:
+        """Halve the tiles of the node loss."""
+        if self.config.node_contrast == "none" or self.tile_rows == _FEWEST_TILE_ROWS:
+            return False
+        self.tile_rows = max(_FEWEST_TILE_ROWS, (self.tile_rows or _MOST_TILE_ROWS) // 2)
+        return True
+
     def objectives(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield the contrastive loss, then the fusion layer's own loss on a fresh forward pass (or both as one)."""
+        """Yield both losses together, or the contrastive loss and then the fusion layer's own on a second pass."""
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
         original = self.view(graph, self.encoder(graph.features, graph.propagation, random), random)
         generated = self.view(graph, self.generator(original.branches, graph, random), random)
         subgraphs = sampler.sample(sampler.draw_anchors(config.num_anchors, random), random)
+        if subgraphs.nodes.device.type == "cpu":
+            subgraphs = subgraphs.trimmed()  # a GPU is faster with fixed shapes than with fewer subgraphs
         contrast, record = self.contrast(original, generated, subgraphs, sampler, random)
         record |= _describe(original, subgraphs)
 
         if original.fusion is None:
             yield Objective(contrast, ("encoder",), record)
-        elif config.fusion_training == "joint":
-            penalty, parts = self.penalty(original)
+        elif config.fusion_training == "joint" or config.fusion_pass == "shared":
+            # Trained apart, the two losses have no parameter in common, and one step on their sum is a step on each.
+            joint = config.fusion_training == "joint"
+            seen = original if joint else original._replace(branches=original.branches.detached())
+            penalty, parts = self.penalty(seen)
             yield Objective(contrast + penalty, ("encoder", "fusion"), record | parts)
         else:
             yield Objective(contrast, ("encoder",), record)
@@ -170,18 +196,18 @@ class Fossil(Method[FossilGraph]):
         record: Record = {}
         # A step that fills no subgraph has nothing to contrast; it must still be a step.
         total = 0 * original.embeddings.sum()
-        if subgraphs.count >= 2:  # a negative needs a second subgraph
+        if len(subgraphs.nodes) >= 2:
             alike, solver = self.compare(original, generated, subgraphs, sampler, random)
-            record["ot"] = subgraph_contrast(alike, positives=subgraphs.count)
+            record["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), _usable(subgraphs).repeat(3))
             record |= solver
             total = total + record["ot"]
         if config.node_contrast != "none":
-            first, second = original.embeddings, generated.embeddings
+            first, second, count = original.embeddings, generated.embeddings, None
             if config.node_contrast == "subgraph_nodes":
-                union = torch.unique(subgraphs.nodes)
-                first, second = first[union], second[union]
+                nodes, count = _distinct_nodes(subgraphs)
+                first, second = rows_of(first, nodes), rows_of(second, nodes)
             if len(first):
-                record["node"] = node_contrast(first, second, config.temperature)
+                record["node"] = node_contrast(first, second, config.temperature, count=count, tile_rows=self.tile_rows)
                 total = total + record["node"]
         return total, {"contrast": total} | record
 
@@ -195,15 +221,16 @@ class Fossil(Method[FossilGraph]):
     ) -> tuple[Tensor, Record]:
         """Return the similarity of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all.
 
-        Pair i is (G_i, Ĝ_i); its negatives are (G_i, G_a) and (G_i, Ĝ_b) with a and b other subgraphs.
+        Pair i is (G_i, Ĝ_i); its negatives are (G_i, G_a) and (G_i, Ĝ_b) with a and b other subgraphs. Pairs of rows
+        that are no subgraph are compared like the others, and count nowhere.
         """
         config = self.config
-        X, Y = original.embeddings[subgraphs.nodes], generated.embeddings[subgraphs.nodes]  # S×K×D
-        a = _others(subgraphs.count, random)
-        b = a if config.negatives == "shared" else _others(subgraphs.count, random)
+        X, Y = (rows_of(view.embeddings, subgraphs.nodes) for view in (original, generated))  # S×K×D
+        a = _others(subgraphs, random)
+        b = a if config.negatives == "shared" else _others(subgraphs, random)
 
         if config.similarity == "pooled_cosine":
-            cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, X[a], Y[a]]))
+            cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, a), rows_of(Y, a)]))
             return torch.exp(cosines / config.temperature), {}
 
         U, V = unit_vectors(X), unit_vectors(Y)
@@ -218,9 +245,9 @@ class Fossil(Method[FossilGraph]):
             source = target = within
             of_second = exponential_cost(V, V, config.temperature)
         problem = FusedProblem.uniform(
-            feature_cost=self.cost(torch.cat([first] * 3), torch.cat([second, first[a], second[b]])),
+            feature_cost=self.cost(torch.cat([first] * 3), torch.cat([second, rows_of(first, a), rows_of(second, b)])),
             source_structure=torch.cat([source] * 3),
-            target_structure=torch.cat([of_second, target[a], of_second[b]]),
+            target_structure=torch.cat([of_second, rows_of(target, a), rows_of(of_second, b)]),
             alpha=self.feature_weight,
         )
         solution = solve(
@@ -234,11 +261,12 @@ class Fossil(Method[FossilGraph]):
             check=False,
         )
         temperature = config.contrast_temperature or config.temperature
+        usable, distances = _usable(subgraphs), solution.value.detach()
         solver: Record = {
-            "distance_positive": solution.value[: subgraphs.count].detach().mean(),
-            "distance_negative": solution.value[subgraphs.count :].detach().mean(),
+            "distance_positive": mean_of(distances[: len(usable)], usable),
+            "distance_negative": mean_of(distances[len(usable) :], usable.repeat(2)),
             "solver_iterations": float(config.solver_iterations),
-            "marginal_error": solution.row_error.mean(),
+            "marginal_error": mean_of(solution.row_error, usable.repeat(3)),
         }
         return torch.exp(-solution.value / temperature), solver
 
@@ -302,20 +330,34 @@ def _make_generator(config: FossilSettings, features: int, activation: nn.Module
             return RandomEdgeDropping(encoder, config.edge_drop)
 
 
-def _others(count: int, random: torch.Generator) -> Tensor:
-    """Return for each of `count` subgraphs the index of another one, uniformly."""
-    device = random.device
-    shift = torch.randint(1, count, (count,), generator=random, device=device)
-    return (torch.arange(count, device=device) + shift) % count
+def _usable(subgraphs: Subgraphs) -> Tensor:
+    """Tell which rows count: a subgraph, with another one to serve as its negative."""
+    return subgraphs.filled & (subgraphs.count >= 2)
+
+
+def _others(subgraphs: Subgraphs, random: torch.Generator) -> Tensor:
+    """Return for each subgraph the row of another one, uniformly; rows that are none get any."""
+    count, rows = subgraphs.count, len(subgraphs.nodes)
+    draw = torch.rand(rows, generator=random, device=random.device)
+    shift = 1 + torch.minimum((draw * (count - 1)).long(), count - 2).clamp_min(0)
+    return (torch.arange(rows, device=random.device) + shift) % count.clamp_min(1)
+
+
+def _distinct_nodes(subgraphs: Subgraphs) -> tuple[Tensor, Tensor]:
+    """Return the nodes of all subgraphs, each once, then any; and how many there are."""
+    nodes = torch.where(subgraphs.filled[:, None], subgraphs.nodes, NONE).flatten().sort().values
+    fresh = nodes != NONE
+    fresh[1:] &= nodes[1:] != nodes[:-1]
+    return packed(nodes[None], fresh[None], len(nodes))[0].clamp_min(0), fresh.sum()
 
 
 @torch.no_grad()
 def _describe(view: View, subgraphs: Subgraphs) -> Record:
     """Return the diagnostics of one step."""
     record: Record = {
-        "subgraphs": float(subgraphs.count),
-        "skipped_isolated": float(subgraphs.isolated),
-        "skipped_too_small": float(subgraphs.too_small),
+        "subgraphs": subgraphs.count,
+        "skipped_isolated": subgraphs.isolated,
+        "skipped_too_small": subgraphs.too_small,
         "effective_rank": effective_rank(view.embeddings.detach()),
     }
     if view.fusion is not None:

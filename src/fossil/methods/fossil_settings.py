@@ -44,7 +44,9 @@ class FossilSettings(Settings):
 
     # Subgraphs and their comparison.
     num_anchors: int = setting(300, "|S|, anchors drawn per step", ge=2, origin="Section 4.7")
-    subgraph_size: int = setting(12, "k, nodes of a subgraph, anchor included", ge=2, search=list(range(10, 31)))
+    subgraph_size: int = setting(
+        12, "k, nodes of a subgraph, anchor included", ge=2, le=256, search=list(range(10, 31))
+    )
     alpha: float = setting(
         0.5, "weight of the features against the structure in the transport cost (Eq. 1)", ge=0, le=1,
         search=[i / 10 for i in range(11)],
@@ -105,6 +107,11 @@ class FossilSettings(Settings):
         "separate",
         "L = L_contrast + L_θ: λ is constant in the contrast, and the fusion layer takes a step of its own on constant "
         "embeddings (released); or one loss through everything (paper)",
+    )
+    fusion_pass: Literal["shared", "second"] = setting(
+        "shared",
+        "the fusion layer's own step sees the embeddings of the contrast, or those of a second pass after the "
+        "encoder's step (released); without effect where both are trained as one",
     )
     fusion_nonlinear: bool = setting(False, "Section 4.4: ψ has a ReLU between its layers (paper) or none (released)")
     fusion_drop_logit: bool = setting(

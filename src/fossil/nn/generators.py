@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fossil.nn.encoders import Branches, Encoder
-from fossil.nn.sparse import SparseMatrix
+from fossil.nn.sparse import SparseMatrix, rows_of
 from fossil.nn.tensors import GraphTensors
 
 
@@ -144,5 +144,5 @@ class _Attention(nn.Module):
         """Return the attention of each edge (E)."""
         centre = (projected @ self.to_centre.T).squeeze(1)
         neighbour = (projected @ self.to_neighbour.T).squeeze(1)
-        scores = nn.functional.leaky_relu(centre[adjacency.row] + neighbour[adjacency.col], 0.2)
+        scores = nn.functional.leaky_relu(rows_of(centre, adjacency.row) + rows_of(neighbour, adjacency.col), 0.2)
         return adjacency.row_softmax(scores)

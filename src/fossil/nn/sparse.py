@@ -83,9 +83,9 @@ class SparseMatrix:
         """Return `scores` (E) turned into weights that sum to one within each row."""
         highest = scores.new_full((self.shape[0],), -torch.inf)
         highest = highest.scatter_reduce(0, self.row, scores.detach(), "amax")
-        weights = torch.exp(scores - highest[self.row])
+        weights = torch.exp(scores - highest.index_select(0, self.row))
         totals = weights.new_zeros(self.shape[0]).index_add(0, self.row, weights)
-        return weights / totals[self.row]
+        return weights / totals.index_select(0, self.row)
 
 
 class _Product(torch.autograd.Function):
@@ -148,6 +148,11 @@ class FeatureMatrix:
     def project(self, weight: Tensor) -> Tensor:
         """Return X W for `weight` (F×D): N×D."""
         return self.data @ weight if isinstance(self.data, Tensor) else self.data.matmul(weight)
+
+
+def rows_of(values: Tensor, index: Tensor) -> Tensor:
+    """Return `values[index]`; its gradient adds up repeated rows without sorting them first, as that of `[]` does."""
+    return values.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def dropout(values: Tensor, probability: float, random: torch.Generator | None) -> Tensor:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fossil.errors import FossilWarning, RunError
 from fossil.methods.base import Method, ParameterGroup
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
-from fossil.training.runtime import Precision, matmul_precision
-
-Record = dict[str, Tensor | float]
+from fossil.training.runtime import Precision, Record, Replay, arithmetic, is_out_of_memory
 
 
 class TrainingSettings(Settings):
@@ -23,7 +23,11 @@ class TrainingSettings(Settings):
         None, "training steps, one per epoch; by default those of the graph's recipe, or of the method", ge=1
     )
     device: str = setting("auto", "auto, cpu, cuda or cuda:0")
-    precision: Precision = setting("float32", "float32 products on a GPU: full float32, or tf32 (faster, 3 digits)")
+    precision: Precision = setting(
+        "float32",
+        "products outside the transport solver: full float32, tf32 on a GPU (faster, 3 digits), or bfloat16 (2 digits)",
+    )
+    replay: bool = setting(True, "on a GPU, record the training step once and replay it, where the method allows it")
     checkpoint_seconds: float = setting(15.0, "least time between two checkpoints", ge=0)
 
 
@@ -37,47 +41,96 @@ class Trainer:
         prepared: what `method.prepare` returned.
         seed: seed of the run.
         device: where both live.
-        precision: precision of float32 products on a GPU.
+        precision: precision of products.
+        replay: whether a step may be recorded and replayed; only on a GPU, and only if the method allows it.
     """
 
     def __init__(
-        self, method: Method[Any], prepared: Any, seed: int, device: torch.device, precision: Precision = "float32"
+        self,
+        method: Method[Any],
+        prepared: Any,
+        seed: int,
+        device: torch.device,
+        precision: Precision = "float32",
+        *,
+        replay: bool = True,
     ) -> None:
         self.method, self.prepared, self.seed, self.precision = method, prepared, seed, precision
         self.random = torch.Generator(device=device)
         self.groups = method.parameter_groups()
-        self.optimizers = {name: _optimizer(group) for name, group in self.groups.items()}
+        self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
         self.epoch = 0
+        self.replay = replay and device.type == "cuda" and method.capturable
+        self._update = self._make_update()
 
     def run(self, epochs: int, after_epoch: Callable[[int, Record], bool]) -> None:
         """Train up to `epochs` in all; `after_epoch(epoch, record)` may stop it by returning True."""
-        with matmul_precision(self.precision):
-            while self.epoch < epochs:
-                self.set_rates(epochs)
-                record = self.step()
-                self.epoch += 1
-                if after_epoch(self.epoch, record):
-                    return
+        while self.epoch < epochs:
+            self.set_rates(epochs)
+            record = self.step()
+            self.epoch += 1
+            if after_epoch(self.epoch, record):
+                return
 
     def set_rates(self, epochs: int) -> None:
         """Tell the method how much of `epochs` is over, and give scheduled groups their learning rate."""
         self.method.progress.fill_(self.epoch / epochs)
         for name, group in self.groups.items():
             if group.schedule is not None:
-                self.optimizers[name].param_groups[0]["lr"] = group.learning_rate * group.schedule(self.epoch, epochs)
+                # In place, because a recorded step reads the rate where it was.
+                rate = self.optimizers[name].param_groups[0]["lr"]
+                rate.fill_(group.learning_rate * group.schedule(self.epoch, epochs))
 
     def step(self) -> Record:
         """Take one training step and return its record."""
         self.random.manual_seed(derive(self.seed, "step", self.epoch))
         self.method.train()
+        self._moved = False
+        try:
+            return self._update()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            self._make_room(error)
+        return self.step()
+
+    def _make_room(self, error: RuntimeError) -> None:
+        """Let the method work in smaller pieces after it ran out of memory, so that the step can be tried again.
+
+        Raises:
+            RunError: it cannot, or the step has already moved some weights and would do so twice.
+        """
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
+        device = self.random.device
+        if self._moved or not self.method.spare_memory():
+            raise RunError(
+                f"{self.method.title} ran out of memory on {device.type} in epoch {self.epoch + 1}.",
+                remedy="Use a method or settings that take less (fossil_v2, a smaller hidden and width, "
+                "--precision bfloat16), or another device; the last checkpoint is kept.",
+            ) from error
+        warnings.warn(
+            f"Out of memory in epoch {self.epoch + 1}: going on in smaller pieces.", FossilWarning, stacklevel=4
+        )
+        self._update = self._make_update()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _make_update(self) -> Callable[[], Record]:
+        return Replay(self._follow, self.random) if self.replay else self._follow
+
+    def _follow(self) -> Record:
+        """Minimise each objective of an epoch in turn."""
         record: Record = {}
-        for objective in self.method.objectives(self.prepared, self.random):
-            for optimizer in self.optimizers.values():
-                optimizer.zero_grad(set_to_none=True)
-            objective.loss.backward()  # type: ignore[no-untyped-call]
-            for group in objective.groups:
-                self.optimizers[group].step()
-            record |= {key: _constant(value) for key, value in objective.record.items()}
+        with arithmetic(self.precision, self.random.device):
+            for objective in self.method.objectives(self.prepared, self.random):
+                for optimizer in self.optimizers.values():
+                    optimizer.zero_grad(set_to_none=True)
+                objective.loss.backward()  # type: ignore[no-untyped-call]
+                for group in objective.groups:
+                    self._moved = True
+                    self.optimizers[group].step()
+                record |= {key: _constant(value) for key, value in objective.record.items()}
         return record
 
     def state(self) -> dict[str, Tensor]:
@@ -100,11 +153,14 @@ class Trainer:
                     moments.setdefault(int(index), {})[name] = value.clone()
             optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         self.epoch = epoch
+        self._update = self._make_update()  # a recording would go on with the tensors that were there before
 
 
-def _optimizer(group: ParameterGroup) -> torch.optim.Optimizer:
+def _optimizer(group: ParameterGroup, device: torch.device) -> torch.optim.Optimizer:
     kind = torch.optim.AdamW if group.decoupled_decay else torch.optim.Adam
-    return kind(group.parameters, lr=group.learning_rate, weight_decay=group.weight_decay, fused=True)
+    rate = group.learning_rate if group.schedule is None else torch.tensor(group.learning_rate, device=device)
+    recordable = device.type == "cuda"
+    return kind(group.parameters, lr=rate, weight_decay=group.weight_decay, fused=True, capturable=recordable)
 
 
 def _constant(value: Tensor | float) -> Tensor | float:

@@ -9,22 +9,16 @@ The plan is kept as a logarithm (`scaling.rescale`), so that nothing overflows.
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fossil.errors import FossilWarning
 from fossil.transport import kernels
-from fossil.transport.iteration import Outcome, State, check_counts, check_positive, check_tolerance, iterate
+from fossil.transport.iteration import Outcome, State, check_settings, iterate
 from fossil.transport.problem import FusedProblem
 from fossil.transport.scaling import log_mass, rescale
-
-SMALLEST_STEADY_STEP = 0.01
-"""Below this step the iteration often cycles, and float32 and float64 part company."""
 
 _ALIGNED = 4  # products of matrices whose sides are no multiple of four take up to a third longer
 _CHUNK_BYTES = 2**20  # one matrix of a chunk on the CPU; about eight of them are in use at a time and share the cache
@@ -62,7 +56,7 @@ def bapg(
     if symmetric is None:
         symmetric = problem.is_symmetric()
     if kernels.fits(problem, tolerance, symmetric):
-        plan = kernels.bapg_plan(problem, step, iterations, constant_terms)
+        plan = kernels.bapg_plan(problem, step, iterations, constant_terms, symmetric=symmetric)
         made = torch.full((problem.batch,), iterations, dtype=torch.int64, device=plan.device)
         return Outcome(plan, made, torch.zeros_like(made, dtype=torch.bool))
 
@@ -148,25 +142,3 @@ def _in_parts(run: Callable[[FusedProblem], Outcome], problem: FusedProblem) -> 
     parts = [run(problem.part(start, start + size)) for start in range(0, max(problem.batch, 1), size)]
     whole = Outcome(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
     return whole._replace(plan=whole.plan[:, :n, :m].contiguous())
-
-
-def check_settings(step: float, iterations: int, tolerance: float | None) -> None:
-    """Refuse settings that BAPG cannot work with, and warn about a step with which it may cycle."""
-    check_positive(step=step)
-    check_counts(iterations=iterations)
-    check_tolerance(tolerance)
-    if step < SMALLEST_STEADY_STEP:
-        _warn_of_small_step(step)
-
-
-def _warn_of_small_step(step: float) -> None:
-    """Warn at the line outside this package that led here, so that each such line warns once."""
-    frame, level = inspect.currentframe(), 1
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("fossil."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(
-        f"step={step:g} is below {SMALLEST_STEADY_STEP}: the iteration may cycle, and the value then depends "
-        "on the exact number of iterations and on rounding.",
-        FossilWarning,
-        stacklevel=level,
-    )

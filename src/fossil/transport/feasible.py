@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fossil.transport.entry import Gradient, fused_problem, solved
-from fossil.transport.iteration import Outcome, State, check_counts, check_positive, check_tolerance, iterate
+from fossil.transport.iteration import Outcome, State, check_counts, check_settings, iterate
 from fossil.transport.problem import FusedProblem
 from fossil.transport.scaling import log_mass, rescale
 from fossil.transport.solution import Solution
@@ -47,10 +47,12 @@ def feasible(
 
     Raises:
         SettingError: a setting is out of range.
+
+    Warns:
+        FossilWarning: the step is below 0.01.
     """
-    check_positive(step=step)
-    check_counts(iterations=iterations, sweeps=sweeps)
-    check_tolerance(tolerance)
+    check_settings(step, iterations, tolerance)
+    check_counts(sweeps=sweeps)
     if symmetric is None:
         symmetric = problem.is_symmetric()
     source_mass, target_mass = problem.source_mass.detach(), problem.target_mass.detach()
@@ -113,6 +115,9 @@ def feasible_fused_gromov_wasserstein(
     Raises:
         TransportError: the problem is malformed.
         SettingError: an option is out of range.
+
+    Warns:
+        FossilWarning: the step is below 0.01.
 
     >>> path = torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]]) / 2
     >>> solution = feasible_fused_gromov_wasserstein(1 - torch.eye(3), path, path)

@@ -10,6 +10,10 @@ import torch
 from torch import Tensor
 
 from fossil.errors import SettingError
+from fossil.transport.caution import warn_the_caller
+
+SMALLEST_STEADY_STEP = 0.01
+"""Below this step the iteration often cycles, and float32 and float64 part company."""
 
 State: TypeAlias = tuple[Tensor, ...]
 """Tensors of three dimensions that start with the batch; the first is the plan."""
@@ -54,6 +58,25 @@ def iterate(advance: Callable[[State], State], start: State, iterations: int, to
         if not moving.any():
             break
     return Outcome(state[0], made, ~moving)
+
+
+def check_settings(step: float, iterations: int, tolerance: float | None) -> None:
+    """Refuse settings that no solver of the fused problem can work with, and warn of a step that may make it cycle.
+
+    Raises:
+        SettingError: names the first.
+
+    Warns:
+        FossilWarning: the step is below 0.01.
+    """
+    check_positive(step=step)
+    check_counts(iterations=iterations)
+    check_tolerance(tolerance)
+    if step < SMALLEST_STEADY_STEP:
+        warn_the_caller(
+            f"step={step:g} is below {SMALLEST_STEADY_STEP}: the iteration may cycle, and the value then depends "
+            "on the exact number of iterations and on rounding."
+        )
 
 
 def check_positive(**settings: float) -> None:

@@ -10,10 +10,11 @@ import torch
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """Forbid TF32 products inside the block: with them, plans are wrong by 1e-3 to 1e-2 at small steps."""
+    """Forbid TF32 and autocast products inside the block: with TF32, plans are wrong by 1e-3 to 1e-2 at small steps."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        yield
+        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
+            yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before

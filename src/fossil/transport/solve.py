@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from fossil.transport import kernels
-from fossil.transport.bapg import bapg, check_settings
+from fossil.transport.bapg import bapg
 from fossil.transport.entry import Gradient, check_gradient, feature_problem, fused_problem, solved, structure_problem
 from fossil.transport.envelope import envelope_value
-from fossil.transport.iteration import Outcome
+from fossil.transport.iteration import Outcome, check_settings
 from fossil.transport.problem import FusedProblem, Marginals
 from fossil.transport.solution import Solution
 
@@ -62,7 +62,7 @@ def solve(
     if symmetric is None:
         symmetric = problem.is_symmetric()
     if gradient != "unrolled" and kernels.fits(problem, tolerance, symmetric, held=True):
-        return _solve_fused(problem, step, iterations, constant_terms, marginals, gradient)
+        return _solve_fused(problem, step, iterations, constant_terms, marginals, gradient, symmetric)
 
     def run(problem: FusedProblem) -> Outcome:
         return bapg(
@@ -83,12 +83,18 @@ def solve(
 
 
 def _solve_fused(
-    problem: FusedProblem, step: float, iterations: int, constant_terms: bool, marginals: Marginals, gradient: Gradient
+    problem: FusedProblem,
+    step: float,
+    iterations: int,
+    constant_terms: bool,
+    marginals: Marginals,
+    gradient: Gradient,
+    symmetric: bool,
 ) -> Solution:
-    """Solve on the GPU in one launch; the gradient is another."""
+    """Solve and score in one program; the gradient is another."""
     check_settings(step, iterations, None)
     with torch.set_grad_enabled(torch.is_grad_enabled() and gradient == "envelope"):
-        fused = kernels.solve_fused(problem, step, iterations, constant_terms, marginals)
+        fused = kernels.solve_fused(problem, step, iterations, constant_terms, marginals, symmetric=symmetric)
     plan, value, row_error, column_error = fused
     made = torch.full((problem.batch,), iterations, dtype=torch.int64, device=plan.device)
     return Solution(value, plan, made, row_error, column_error, torch.zeros_like(made, dtype=torch.bool))

@@ -6,7 +6,7 @@ import torch
 
 from fossil.evaluation.checkpoints import checkpoint_probe
 from fossil.evaluation.probe import fit_probe
-from fossil.evaluation.splits import Split, ratio_split
+from fossil.graph.splits import Split, ratio_split
 from fossil.seeding import torch_generator
 
 

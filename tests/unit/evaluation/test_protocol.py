@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from fossil.errors import EvaluationError, SettingError
 from fossil.evaluation import protocol as module
-from fossil.evaluation.protocol import PROTOCOLS, choose, macro_f1, protocol, score
+from fossil.evaluation.protocol import PROTOCOLS, choose, macro_f1, protocol, score, score_classes
 
 
 @pytest.fixture
@@ -110,6 +110,23 @@ def test_description_names_sizes_selection_evaluator_and_interval():
     assert "per class" not in protocol("paper").describe("actor")
 
 
+def test_class_scores_are_counted_on_the_test_nodes_alone(noisy):
+    rows, labels = noisy
+    classes = rows[:, :3]
+    split = protocol("paper").draw(labels, 3, "mine")
+    found = score_classes(classes, labels, split, 3)
+    truth, predicted = labels[split.test], classes.argmax(axis=1)[split.test]
+    assert found.accuracy == pytest.approx(accuracy_score(truth, predicted))
+    assert found.macro_f1 == pytest.approx(f1_score(truth, predicted, average="macro"))
+    assert (found.seed, found.chosen, found.test_maximum) == (3, None, None)
+    elsewhere = labels.copy()
+    elsewhere[split.train] = elsewhere[split.validation] = 0
+    again = score_classes(classes, elsewhere, split, 3)
+    assert again.accuracy == found.accuracy and again.validation_accuracy != found.validation_accuracy
+    with pytest.raises(EvaluationError, match="shape"):
+        score_classes(classes[:-1], labels, split, 3)
+
+
 def test_an_unknown_protocol_offers_the_nearest():
     with pytest.raises(EvaluationError, match="Did you mean 'paper'"):
         protocol("papr")
@@ -138,5 +155,5 @@ def test_summary_uses_the_interval_of_the_protocol():
 
 
 def test_protocols_can_be_read_without_loading_torch():
-    code = "import sys, fossil.evaluation.protocol, fossil.evaluation.splits; sys.exit('torch' in sys.modules)"
+    code = "import sys, fossil.evaluation.protocol, fossil.graph.splits; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

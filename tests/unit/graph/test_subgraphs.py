@@ -26,15 +26,24 @@ MIXED = both(  # a ring with chords, a triangle of its own, an edge of its own; 
 )
 DIRECTED = [(i, (3 * i + step) % 12) for i in range(10) for step in (1, 2, 5) if (3 * i + step) % 12 != i]
 LOOPS = [*both([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]), (0, 0), (2, 2)]
+# Two hubs with more neighbours than a draw looks at, a third of them in common, and a node that knows both hubs only.
+HUBS = both([(0, i) for i in range(2, 24)] + [(1, i) for i in range(16, 38)] + [(0, 38), (1, 38)])
 GRAPHS: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "hub": (14, HUB),
     "mixed": (16, MIXED),
+    "hubs": (39, HUBS),
     "directed": (12, DIRECTED),
     "self loops": (4, LOOPS),
 }
 CASES = [
     (name, size, reach)
-    for name, sizes in (("hub", (3, 6, 9)), ("mixed", (2, 4, 7)), ("directed", (3, 5, 8)), ("self loops", (3, 4)))
+    for name, sizes in (
+        ("hub", (3, 6, 9)),
+        ("hubs", (3, 4)),
+        ("mixed", (2, 4, 7)),
+        ("directed", (3, 5, 8)),
+        ("self loops", (3, 4)),
+    )
     for size in sizes
     for reach in ("two_hop", "six_hop")
 ]
@@ -110,8 +119,8 @@ def reference_draws(name: str, size: int, reach: Reach) -> dict[int, list[frozen
 def sampled(name: str, size: int, reach: Reach) -> tuple[Tensor, int, int]:
     """The same number of draws around every node of the graph, skipped ones included."""
     anchors = torch.arange(GRAPHS[name][0]).repeat(DRAWS)
-    found = sampler(name, size, reach).sample(anchors, torch.Generator().manual_seed(1))
-    return found.nodes, found.isolated, found.too_small
+    found = sampler(name, size, reach).sample(anchors, torch.Generator().manual_seed(1)).trimmed()
+    return found.nodes, int(found.isolated), int(found.too_small)
 
 
 def by_anchor(nodes: Tensor) -> dict[int, list[frozenset[int]]]:
@@ -140,6 +149,11 @@ def test_skipped_anchors_are_those_of_the_reference(name: str, size: int, reach:
     assert lonely <= skipped
     _, isolated, too_small = sampled(name, size, reach)
     assert (isolated, too_small) == (len(lonely) * DRAWS, len(skipped - lonely) * DRAWS)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_the_hubs_have_more_neighbours_than_a_draw_looks_at(size: int) -> None:
+    assert csr("hubs").sum(1)[:2].sum() > 2 * size * size
 
 
 def test_the_cases_hold_skipped_and_filled_anchors_of_every_kind() -> None:
@@ -173,7 +187,7 @@ def test_whole_sets_are_drawn_as_often_as_by_the_reference(name: str, size: int,
             table = [[*row, DRAWS - sum(row)] for row in table]
         if len(table[0]) > 1:
             lowest = min(lowest, chi2_contingency(np.array(table)).pvalue)
-    assert lowest > 1e-5  # at most 16 tests in each of 22 cases
+    assert lowest > 1e-5  # at most 39 tests in each of 26 cases
 
 
 def test_five_expansions_reach_six_hops_and_no_further() -> None:
@@ -185,11 +199,13 @@ def test_five_expansions_reach_six_hops_and_no_further() -> None:
         matrix = sp.csr_array((np.ones(len(edges)), (source, target)), shape=(nodes, nodes))
         crow, col = (torch.from_numpy(array.astype(np.int64)) for array in (matrix.indptr, matrix.indices))
         found = SubgraphSampler(crow, col, 3, "six_hop").sample(torch.tensor([0]), torch.Generator().manual_seed(0))
-        assert (found.count == 1) is reached
+        assert bool(found.count == 1) is reached
 
 
 def test_all_anchors_skipped_gives_an_empty_batch() -> None:
     found = sampler("mixed", 4, "six_hop").sample(torch.tensor([13, 15, 14]), torch.Generator().manual_seed(0))
+    assert found.nodes.shape == (3, 4) and not found.filled.any()
+    found = found.trimmed()
     assert found.nodes.shape == (0, 4) and found.count == 0 and (found.isolated, found.too_small) == (1, 2)
     found = sampler("mixed", 4, "two_hop").sample(torch.tensor([], dtype=torch.int64), torch.Generator().manual_seed(0))
     assert found.nodes.shape == (0, 4) and (found.isolated, found.too_small) == (0, 0)

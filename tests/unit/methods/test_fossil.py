@@ -26,6 +26,10 @@ def random(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def rows(count: int) -> Subgraphs:
+    return Subgraphs.of(torch.zeros(count, 4, dtype=torch.int64))
+
+
 def graph(nodes: int = 40, joined: int = 40, zero: int = 0) -> Graph:
     """Edges among the first `joined` nodes; the last `zero` nodes have no features."""
     draw = np.random.default_rng(0)
@@ -46,11 +50,11 @@ def test_the_other_subgraph_is_never_the_same_and_uniform_among_the_rest() -> No
     seen = torch.zeros(count, count)
     generator = random()
     for _ in range(draws):
-        seen[torch.arange(count), _others(count, generator)] += 1
+        seen[torch.arange(count), _others(rows(count), generator)] += 1
     assert seen.diagonal().sum() == 0
     rest = seen[~torch.eye(count, dtype=torch.bool)] / draws
     assert ((rest - 0.25).abs() < 5 * (0.25 * 0.75 / draws) ** 0.5).all()
-    assert _others(2, generator).tolist() == [1, 0]
+    assert _others(rows(2), generator).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +75,31 @@ def test_wasserstein_is_the_fused_distance_at_the_ends_of_alpha() -> None:
 
 
 def test_trained_apart_the_contrast_moves_the_encoder_alone_and_the_penalty_the_gate_alone() -> None:
-    method, prepared = make()
+    method, prepared = make(fusion_pass="second")
     touched = []
     for objective in method.objectives(prepared, random()):
         method.zero_grad(set_to_none=True)
         objective.loss.backward()  # type: ignore[no-untyped-call]
         touched.append({name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None})
     assert touched == [{"encoder", "generator"}, {"fusion"}]
+
+
+def test_a_shared_pass_gives_the_encoder_and_the_gate_the_gradients_of_their_own_loss() -> None:
+    gradients = []
+    for training, parts in (("one step", ["loss"]), ("apart", ["contrast", "fusion"])):
+        method, prepared = make(fusion_drop_logit=False)
+        (objective,) = method.objectives(prepared, random())
+        losses = [objective.loss] if training == "one step" else [objective.record[part] for part in parts]
+        found = {}
+        for loss, name in zip(losses, ("all",) if training == "one step" else ("encoder", "fusion"), strict=True):
+            names, values = zip(*method.named_parameters(), strict=True)
+            grads = torch.autograd.grad(loss, values, allow_unused=True, retain_graph=True)
+            found[name] = {key: g for key, g in zip(names, grads, strict=True) if g is not None}
+        gradients.append(found)
+    together, apart = gradients[0]["all"], gradients[1]
+    assert not set(apart["encoder"]) & set(apart["fusion"])
+    for key, value in (apart["encoder"] | apart["fusion"]).items():
+        torch.testing.assert_close(together[key], value)
 
 
 def test_trained_jointly_one_objective_moves_everything() -> None:
@@ -107,7 +129,7 @@ def test_presets_differ_in_every_switch_between_code_and_paper() -> None:
 
 def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
     assert {FossilV2.configure(preset).node_contrast for preset in FossilV2.presets} == {"subgraph_nodes"}  # type: ignore[attr-defined]
-    subgraphs = Subgraphs(torch.tensor([[0, 1, 2, 3], [2, 3, 4, 9]]), 0, 0)
+    subgraphs = Subgraphs.of(torch.tensor([[0, 1, 2, 3], [2, 3, 4, 9]]))
     for kind, nodes in ((Fossil, list(range(40))), (FossilV2, [0, 1, 2, 3, 4, 9])):
         method, prepared = make(kind=kind)
         tensors = prepared.tensors
@@ -121,9 +143,9 @@ def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
 def test_shared_negatives_come_from_one_subgraph(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def counted(count: int, generator: torch.Generator) -> torch.Tensor:
-        calls.append(count)
-        return _others(count, generator)
+    def counted(subgraphs: Subgraphs, generator: torch.Generator) -> torch.Tensor:
+        calls.append(len(subgraphs.nodes))
+        return _others(subgraphs, generator)
 
     monkeypatch.setattr("fossil.methods.fossil._others", counted)
     for negatives, expected in (("independent", 2), ("shared", 1)):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from fossil.errors import FossilWarning, RunError
 from fossil.graph.graph import Graph
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.registry import get_method
@@ -182,9 +184,85 @@ def test_state_holds_weights_and_the_moments_of_every_group() -> None:
     assert {name for name in names if name.startswith("optimizer/")} == expected
 
 
-def test_precision_of_products_is_restored_after_a_run() -> None:
+@pytest.mark.parametrize(
+    ("precision", "tf32", "autocast"), [("float32", False, False), ("tf32", True, False), ("bfloat16", True, True)]
+)
+def test_precision_of_products_holds_in_a_step_and_is_restored(precision: Any, tf32: bool, autocast: bool) -> None:
+    inside: list[tuple[bool, bool]] = []
+
+    class Watching(Toy):
+        def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+            inside.append((torch.backends.cuda.matmul.allow_tf32, torch.is_autocast_enabled("cpu")))
+            yield from super().objectives(prepared, random)
+
     before = torch.backends.cuda.matmul.allow_tf32
-    trainer = Trainer(Toy(), torch.ones(3), 0, CPU, "tf32")
-    inside: list[bool] = []
-    trainer.run(1, lambda epoch, record: bool(inside.append(torch.backends.cuda.matmul.allow_tf32)))  # type: ignore[func-returns-value]
-    assert inside == [True] and torch.backends.cuda.matmul.allow_tf32 is before
+    Trainer(Watching(), torch.ones(3), 0, CPU, precision).run(1, never)
+    assert inside == [(tf32, autocast)]
+    assert torch.backends.cuda.matmul.allow_tf32 is before and not torch.is_autocast_enabled("cpu")
+
+
+class Scheduled(Toy):
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        halved = ParameterGroup([self.left], 0.1, 0.0, schedule=lambda step, steps: 1 - step / steps)
+        return {"left": halved, "right": ParameterGroup([self.right], 0.01, 0.5, decoupled_decay=True)}
+
+
+def test_a_schedule_scales_the_rate_of_its_group_and_progress_is_told() -> None:
+    method = Scheduled()
+    trainer = Trainer(method, torch.ones(3), 0, CPU)
+    rates, progress, lefts = [], [], [method.left.item()]
+
+    def look(epoch: int, record: dict[str, Tensor | float]) -> bool:
+        rates.append(float(trainer.optimizers["left"].param_groups[0]["lr"]))
+        progress.append(float(method.progress))
+        lefts.append(method.left.item())
+        return False
+
+    trainer.run(4, look)
+    assert rates == pytest.approx([0.1, 0.075, 0.05, 0.025]) and progress == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert lefts[0] - lefts[1] == pytest.approx(0.1, rel=1e-3)  # Adam's first step has the size of the rate
+    assert isinstance(trainer.optimizers["right"], torch.optim.AdamW) and "progress" not in method.state_dict()
+
+
+class Hungry(Toy):
+    """Runs out of memory until it has spared some `needed` times; `late` does so after its first step."""
+
+    def __init__(self, needed: int, late: bool = False) -> None:
+        super().__init__()
+        self.needed, self.late, self.spared = needed, late, 0
+
+    def spare_memory(self) -> bool:
+        self.spared += 1
+        return self.spared <= 2
+
+    def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        for index, objective in enumerate(super().objectives(prepared, random)):
+            if self.spared < self.needed and index == int(self.late):
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            yield objective
+
+
+def test_out_of_memory_goes_on_in_smaller_pieces_with_the_same_result() -> None:
+    plain, hungry = Toy(), Hungry(needed=2)
+    Trainer(plain, torch.ones(3), 0, CPU).run(2, never)
+    with pytest.warns(FossilWarning, match="Out of memory in epoch 1: going on in smaller pieces"):
+        Trainer(hungry, torch.ones(3), 0, CPU).run(2, never)
+    assert hungry.spared == 2 and (hungry.left.item(), hungry.right.item()) == (plain.left.item(), plain.right.item())
+
+
+@pytest.mark.parametrize("hungry", [Hungry(needed=3), Hungry(needed=1, late=True)], ids=["nothing fits", "moved"])
+def test_out_of_memory_that_cannot_be_helped_is_one_clear_error(hungry: Hungry) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FossilWarning)
+        with pytest.raises(RunError, match="Toy ran out of memory on cpu in epoch 1") as caught:
+            Trainer(hungry, torch.ones(3), 0, CPU).run(2, never)
+    assert "checkpoint is kept" in caught.value.remedy
+
+
+def test_other_errors_pass_through() -> None:
+    class Broken(Toy):
+        def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+            raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        Trainer(Broken(), torch.ones(3), 0, CPU).run(1, never)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.errors import SettingError, TransportError
+from fossil.errors import FossilWarning, SettingError, TransportError
 from fossil.transport import FusedProblem, feasible, feasible_fused_gromov_wasserstein, round_onto_masses
 from fossil.transport.bapg import bapg
 
@@ -125,6 +125,14 @@ def test_the_limit_of_iterations_is_reported_as_not_converged() -> None:
         assert not found.converged.any()
 
 
+def test_a_small_step_warns_at_the_line_that_asked_for_it() -> None:
+    with pytest.warns(FossilWarning, match=r"step=0\.005 is below 0\.01") as caught:
+        feasible(make(), step=0.005, iterations=1)
+        feasible_fused_gromov_wasserstein(*[torch.eye(3)] * 3, step=0.005, iterations=1)
+    assert [item.filename for item in caught] == [__file__] * 2
+
+
+@pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
 @pytest.mark.parametrize("step", [1e-3, 1e-2, 0.1, 1.0, 10.0])
 def test_float32_plans_are_finite_and_feasible_over_the_whole_grid(step: float, scale: float) -> None:
@@ -141,6 +149,7 @@ def test_float32_plans_are_finite_and_feasible_over_the_whole_grid(step: float, 
         assert problem.objective(plan).isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")
 @pytest.mark.parametrize("step", [1e-3, 0.1])
 def test_padding_with_zero_mass_gets_nothing_and_changes_nothing(step: float) -> None:
     problem = make()

@@ -1,4 +1,4 @@
-"""Which nodes train a probe, which choose its setting, and which are counted.
+"""Which nodes train a probe or a supervised method, which choose a setting, and which are counted.
 
 The test set is drawn once and stays the same for every seed; a seed only divides the development set (everything
 else) into training and validation. Nodes without a label are in no part.
@@ -7,6 +7,7 @@ else) into training and validation. Nodes without a label are in no part.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from fossil.errors import EvaluationError
 from fossil.graph.graph import Array
 from fossil.seeding import numpy_generator
 
+SplitName: TypeAlias = Literal["paper", "released"]
+
+PER_CLASS_GRAPHS = ("cora", "citeseer", "pubmed")  # trained on a fixed number of nodes per class in every table
 NODES_PER_CLASS = 20
 DEVELOPMENT_SEED = 1684992425  # fixes the test sets of the published tables
 DEVELOPMENT_NODES = 1500  # what the released code takes in place of 80 % on Cora, CiteSeer and PubMed
@@ -44,6 +48,39 @@ class Split:
     def sizes(self) -> tuple[int, int, int]:
         """Number of training, validation and test nodes."""
         return len(self.train), len(self.validation), len(self.test)
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """All of a split but its seed: equal rules and equal seeds draw equal splits of the same labels.
+
+    Attributes:
+        name: `paper` for the rule of the paper's text, `released` for that of the authors' code.
+        nodes_per_class: training nodes of each class; None to train on a share of all nodes.
+    """
+
+    name: SplitName
+    nodes_per_class: int | None
+
+    def draw(self, labels: Array, seed: int) -> Split:
+        """Return the split that `seed` gives.
+
+        Raises:
+            EvaluationError: there are too few labelled nodes for the rule.
+        """
+        draw = paper_split if self.name == "paper" else released_split
+        return draw(labels, seed, self.nodes_per_class is not None, self.nodes_per_class or NODES_PER_CLASS)
+
+    def describe(self) -> str:
+        """Return the rule in words."""
+        share = None if self.nodes_per_class is None else f"{self.nodes_per_class} per class"
+        if self.name == "released":
+            development = "80 % development nodes" if share is None else "1,500 development nodes"
+            return (
+                f"{development} drawn once with the authors' seed, all others test; "
+                f"train on {share or '60 % of all nodes'}, rest validation."
+            )
+        return f"20 % test nodes drawn once; of the other 80 %, train on {share or '60 %'}, rest validation."
 
 
 def paper_split(labels: Array, seed: int, per_class: bool, nodes_per_class: int = NODES_PER_CLASS) -> Split:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fossil.errors import EvaluationError
-from fossil.evaluation.splits import Split, labelled_nodes, paper_split, ratio_split, released_split
+from fossil.graph.splits import Split, SplitRule, labelled_nodes, paper_split, ratio_split, released_split
 
 CORA_CLASS_SIZES = [351, 217, 418, 818, 426, 298, 180]
 
@@ -38,6 +38,17 @@ def test_the_seed_changes_training_but_never_the_test_set(rule, per_class, cora_
 def test_every_class_gives_the_same_number_of_training_nodes(rule, cora_labels):
     split = rule(cora_labels, 2, True, 7)
     assert np.bincount(cora_labels[split.train]).tolist() == [7] * 7
+
+
+@pytest.mark.parametrize(("name", "draw"), [("paper", paper_split), ("released", released_split)])
+@pytest.mark.parametrize("per_class", [None, 7])
+def test_a_rule_draws_what_its_function_draws_and_says_so(name, draw, per_class, cora_labels):
+    rule = SplitRule(name, per_class)
+    found, expected = rule.draw(cora_labels, 2), draw(cora_labels, 2, per_class is not None, per_class or 1)
+    for part in ("train", "validation", "test"):
+        assert np.array_equal(getattr(found, part), getattr(expected, part))
+    assert ("7 per class" if per_class else "60 %") in rule.describe()
+    assert ("authors' seed" in rule.describe()) == (name == "released")
 
 
 def test_sizes_follow_the_paper(cora_labels):

@@ -1,0 +1,168 @@
+"""The parts of FOSSIL's training step, each timed alone on what the rest of the step would give it.
+
+On a GPU each part is recorded and replayed like the whole step, so that the times are those of the device and not of
+the processor that launches kernels. Forward and backward of a part are timed together and forward alone; a backward
+pass is their difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fossil.graph.graph import Graph
+from fossil.graph.subgraphs import Subgraphs
+from fossil.methods.fossil import Fossil, FossilGraph, View, _distinct_nodes
+from fossil.methods.registry import get_method
+from fossil.nn.contrast import node_contrast, subgraph_contrast
+from fossil.seeding import torch_generator
+from fossil.settings import Settings
+from fossil.training.runtime import Precision, Replay, arithmetic
+from fossil.training.trainer import Trainer
+from measuring import milliseconds
+
+_WARM_UP = {"cpu": 1, "cuda": Replay.warm_up + 2}
+
+
+def make_trainer(
+    method: str,
+    config: Settings,
+    graph: Graph,
+    device: torch.device,
+    precision: Precision,
+    seed: int,
+    *,
+    replay: bool = True,
+) -> Trainer:
+    """Return a trainer of FOSSIL as `fossil.fit` makes it."""
+    model = get_method(method).build(config, graph.num_features, seed).to(device)
+    return Trainer(model, model.prepare(graph, device), seed, device, precision, replay=replay)
+
+
+def step_milliseconds(trainer: Trainer, repeats: int) -> float:
+    """Return the time of a whole step, warmed up and, where the trainer may, recorded."""
+    device = trainer.random.device
+
+    def advance(steps: int) -> None:
+        trainer.run(trainer.epoch + steps, lambda *_: False)
+
+    advance(_WARM_UP[device.type])
+    return milliseconds(lambda: advance(1), device, repeats)
+
+
+class Components:
+    """FOSSIL's step in parts.
+
+    Args:
+        trainer: of FOSSIL; its weights are moved when the optimiser is timed.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        method, prepared = trainer.method, trainer.prepared
+        assert isinstance(method, Fossil) and isinstance(prepared, FossilGraph)
+        self.trainer, self.method, self.prepared = trainer, method, prepared
+        self.device = trainer.random.device
+        self.random = torch_generator(trainer.seed, "components", device=self.device)
+        self.weights = [weight for group in trainer.groups.values() for weight in group.parameters]
+        with arithmetic(trainer.precision, self.device):
+            self.subgraphs = self._sampled()
+            self.original, self.generated = (_leaf(view) for view in self._views())
+
+    def times(self, repeats: int) -> dict[str, float]:
+        """Return the milliseconds of each part.
+
+        `forward`, `transport` and `node loss` are forward passes, `... with backward` both passes of the part, and
+        `backward` that of the whole contrastive loss.
+        """
+        parts: dict[str, Callable[[], object]] = {
+            "sampling": self._sampled,
+            "forward": self._views,
+            "forward with backward": self._views_with_backward,
+            "transport": self._transport,
+            "transport with backward": lambda: self._pulled(self._transport()),
+            "losses": self._losses,
+            "losses with backward": self._losses_with_backward,
+            "gate": self._gate,
+            "optimiser": self._optimise,
+        }
+        if self.method.config.node_contrast != "none":
+            parts["node loss"] = self._node_loss
+            parts["node loss with backward"] = lambda: self._pulled(self._node_loss())
+        times = {name: self._timed(part, repeats) for name, part in parts.items()}
+        whole, forward = times.pop("losses with backward"), times.pop("losses")
+        return {"node loss": 0.0, "node loss with backward": 0.0} | times | {"backward": whole - forward}
+
+    def _timed(self, part: Callable[[], object], repeats: int) -> float:
+        nothing = torch.zeros((), device=self.device)
+
+        def once() -> dict[str, Tensor | float]:
+            with arithmetic(self.trainer.precision, self.device):
+                part()
+            return {"nothing": nothing}
+
+        call: Callable[[], object] = Replay(once, self.random) if self.trainer.replay else once
+        for _ in range(_WARM_UP[self.device.type]):
+            call()
+        return milliseconds(call, self.device, repeats)
+
+    def _sampled(self) -> Subgraphs:
+        sampler = self.prepared.sampler
+        drawn = sampler.sample(sampler.draw_anchors(self.method.config.num_anchors, self.random), self.random)
+        return drawn.trimmed() if self.device.type == "cpu" else drawn
+
+    def _views(self) -> tuple[View, View]:
+        method, graph, random = self.method, self.prepared.tensors, self.random
+        original = method.view(graph, method.encoder(graph.features, graph.propagation, random), random)
+        return original, method.view(graph, method.generator(original.branches, graph, random), random)
+
+    def _views_with_backward(self) -> object:
+        embeddings = [view.embeddings for view in self._views()]
+        arriving = [view.embeddings.detach() for view in (self.original, self.generated)]
+        return torch.autograd.grad(embeddings, self.weights, arriving, allow_unused=True)
+
+    def _transport(self) -> Tensor:
+        alike, _ = self.method.compare(
+            self.original, self.generated, self.subgraphs, self.prepared.sampler, self.random
+        )
+        counted = (self.subgraphs.filled & (self.subgraphs.count >= 2)).repeat(3)
+        return subgraph_contrast(alike, len(self.subgraphs.nodes), counted)
+
+    def _node_loss(self) -> Tensor:
+        first, second, count = self.original.embeddings, self.generated.embeddings, None
+        if self.method.config.node_contrast == "subgraph_nodes":
+            nodes, count = _distinct_nodes(self.subgraphs)
+            first, second = first[nodes], second[nodes]
+        rows = self.method.tile_rows
+        return node_contrast(first, second, self.method.config.temperature, count=count, tile_rows=rows)
+
+    def _pulled(self, loss: Tensor) -> object:
+        return torch.autograd.grad(loss, [self.original.embeddings, self.generated.embeddings], allow_unused=True)
+
+    def _losses(self) -> Tensor:
+        return next(iter(self.method.objectives(self.prepared, self.random))).loss
+
+    def _losses_with_backward(self) -> object:
+        return torch.autograd.grad(self._losses(), self.weights, allow_unused=True)
+
+    def _gate(self) -> object:
+        """Fusion layer on given branches, its own loss, and the gradient of that."""
+        fusion = self.method.fusion
+        if fusion is None:
+            return None
+        view = self.method.view(self.prepared.tensors, self.original.branches, self.random)
+        return torch.autograd.grad(self.method.penalty(view)[0], list(fusion.parameters()))
+
+    def _optimise(self) -> None:
+        for weight in self.weights:
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
+        for optimizer in self.trainer.optimizers.values():
+            optimizer.step()
+
+
+def _leaf(view: View) -> View:
+    """Return the view as a constant whose embeddings a gradient can be asked for."""
+    fusion = None if view.fusion is None else view.fusion.detach()
+    return View(view.embeddings.detach().requires_grad_(), view.branches.detached(), fusion)

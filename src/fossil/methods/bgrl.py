@@ -1,0 +1,257 @@
+"""BGRL: every node learns to predict what a slowly moving twin of the encoder says of it in another view.
+
+Thakoor, Tallec, Azar, Azabou, Dyer, Munos, Veličković and Valko, *Large-scale representation learning on graphs via
+bootstrapping*, ICLR 2022. There are no negatives and no readout, so that a step is linear in the graph.
+
+## Equations
+
+Two views per step, v = 1, 2: each stored edge is dropped with probability p_e,v and each feature column set to zero
+with probability p_f,v, drawn anew; S_v is the symmetrically normalised adjacency of what is left, with self-loops. The
+encoder f_θ repeats, twice by default,
+
+    H ← PReLU(norm(S H W)),
+
+its target f_φ is a second encoder of the same make, and the predictor g_θ is a perceptron with one hidden layer. With
+q_v = g_θ(f_θ(view v)) and y_v = f_φ(view v), the latter a constant,
+
+    L = 2 - mean_i cos(q_1i, y_2i) - mean_i cos(q_2i, y_1i),
+
+and after each step of AdamW
+
+    φ ← m φ + (1 - m) θ,        m(t) = 1 - (1 - m₀) (1 + cos(π t/T)) / 2.
+
+The learning rate rises in a line over the first tenth of the T steps and falls along half a cosine to zero. Embeddings
+are f_θ of the whole graph, normalised by the running statistics of training; the predictor is left out.
+
+## Cost
+
+Four passes of the encoder a step, two of them with a gradient: O(nnz(X) D + E D + N D²) time, O(N D + E) memory beside
+the features. Masked columns of X are masked rows of W, so sparse features stay sparse; online and target passes of a
+view share its S.
+
+## Differences from the official code
+
+- The convolution has no bias in front of batch normalisation, which would take it away again.
+- The warm-up is a share of the training, where the official code has 1,000 of 10,000 steps: with fewer epochs than
+  that, a warm-up of fixed length hardly trains the encoder at all.
+- The official evaluation scales each embedding to length one, which the loss cannot see; here that is a setting of
+  the method, `unit_embeddings`.
+- Weight standardisation, which the paper uses on ogbn-arxiv alone, is left out; that graph's `norm: layer` and
+  `layers: 3` can be had.
+- A graph of one node, of which batch statistics cannot be taken, is normalised by the running ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from fossil.graph.graph import Graph
+from fossil.graph.structure import row_normalized
+from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
+from fossil.nn.contrast import effective_rank
+from fossil.nn.convolution import GraphConvolution
+from fossil.nn.momentum import WarmUpCosine, follow, frozen, rising_momentum
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.nn.unit import cosine, unit_vectors
+from fossil.settings import Settings, setting
+
+Record = dict[str, Tensor | float]
+Norm = Literal["batch", "layer"]
+
+_SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+
+
+class BgrlSettings(Settings):
+    """Settings of BGRL. The defaults are those of the official code for Coauthor CS, with a higher learning rate."""
+
+    hidden: int = setting(512, "width of the encoder's layers but the last", ge=1, origin="official code")
+    width: int = setting(256, "D, width of the embeddings", ge=1, search=[128, 256, 512], origin="official code")
+    layers: int = setting(2, "layers of the encoder", ge=1, search=[1, 2, 3], origin="official code")
+    predictor_hidden: int = setting(512, "hidden width of the predictor", ge=1, search=[256, 512])
+    norm: Norm = setting("batch", "normalisation in each layer: over nodes, or over the coordinates of a node")
+    norm_momentum: float = setting(
+        0.99, "weight of the newest step in the running statistics of batch normalisation", gt=0, le=1,
+        search=[0.1, 0.99], origin="official code",
+    )  # fmt: skip
+
+    edge_drop_1: float = setting(0.3, "p_e1, share of edges dropped in view 1", ge=0, lt=1, search=_SHARES)
+    edge_drop_2: float = setting(0.2, "p_e2, share of edges dropped in view 2", ge=0, lt=1, search=_SHARES)
+    feature_drop_1: float = setting(0.3, "p_f1, share of columns masked in view 1", ge=0, lt=1, search=_SHARES)
+    feature_drop_2: float = setting(0.4, "p_f2, share of columns masked in view 2", ge=0, lt=1, search=_SHARES)
+    normalize_features: bool = setting(True, "divide each node's features by their sum", origin="official code")
+
+    momentum: float = setting(
+        0.99, "m₀, momentum of the target at the start", ge=0, le=1, search=[0.9, 0.95, 0.99, 0.996]
+    )
+    target_start: Literal["redrawn", "copied"] = setting(
+        "redrawn", "initial weights of the target: drawn anew (official code), or the encoder's own (as in BYOL)"
+    )
+    learning_rate: float = setting(
+        5e-4, "highest rate of AdamW", gt=0, search=[1e-5, 1e-4, 5e-4, 1e-3, 5e-3],
+        origin="official code for WikiCS and Amazon Computers",
+    )  # fmt: skip
+    weight_decay: float = setting(1e-5, "decoupled weight decay", ge=0, search=[0, 1e-5, 1e-3], origin="official code")
+    warm_up: float = setting(0.1, "share of the training in which the rate rises", ge=0, lt=1, origin="official code")
+    unit_embeddings: bool = setting(True, "scale each embedding to length one", origin="official evaluation")
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapGraph:
+    """A graph as BGRL and its kin train on it.
+
+    Attributes:
+        features: X, N×F.
+        adjacency: A, N×N.
+        looped: A + I, from which every view drops edges.
+    """
+
+    features: FeatureMatrix
+    adjacency: SparseMatrix
+    looped: SparseMatrix
+
+
+class Bgrl(Method[BootstrapGraph]):
+    """Bootstrapped node embeddings: predict the target's view of each node, without negatives."""
+
+    name: ClassVar[str] = "bgrl"
+    title: ClassVar[str] = "BGRL"
+    paper: ClassVar[str] = "Thakoor et al., ICLR 2022, arXiv 2102.06514"
+    capturable: ClassVar[bool] = True
+    epochs: ClassVar[int] = 1000
+    Config = BgrlSettings
+
+    def __init__(self, config: BgrlSettings, num_features: int) -> None:
+        super().__init__(config, num_features)
+        self.config = config
+        widths = [num_features, *[config.hidden] * (config.layers - 1), config.width]
+        self.encoder = NormalizedEncoder(widths, config.norm, config.norm_momentum)
+        self.target = frozen(NormalizedEncoder(widths, config.norm, config.norm_momentum))
+        if config.target_start == "copied":
+            self.target.load_state_dict(self.encoder.state_dict())
+        self.predictor = nn.Sequential(
+            nn.Linear(config.width, config.predictor_hidden),
+            nn.PReLU(),
+            nn.Linear(config.predictor_hidden, config.width),
+        )
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return encoder and predictor as one group; the target is in none."""
+        config = self.config
+        learning = [*self.encoder.parameters(), *self.predictor.parameters()]
+        schedule = WarmUpCosine(config.warm_up)
+        return {
+            "online": ParameterGroup(
+                learning, config.learning_rate, config.weight_decay, decoupled_decay=True, schedule=schedule
+            )
+        }
+
+    def prepare(self, graph: Graph, device: torch.device) -> BootstrapGraph:
+        """Move the graph to `device`."""
+        features = row_normalized(graph.features) if self.config.normalize_features else graph.features
+        return BootstrapGraph(
+            features=FeatureMatrix.from_host(features, device),
+            adjacency=SparseMatrix.from_scipy(graph.adjacency, device),
+            looped=with_self_loops(graph.adjacency, device),
+        )
+
+    def objectives(self, prepared: BootstrapGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield the loss; after the step on it, move the target."""
+        config = self.config
+        views = [
+            (mask_columns(prepared.features, mask, random), drop_edges(prepared.looped, drop, random))
+            for mask, drop in (
+                (config.feature_drop_1, config.edge_drop_1),
+                (config.feature_drop_2, config.edge_drop_2),
+            )
+        ]
+        embeddings = [self.encoder(*view, learning=True) for view in views]
+        with torch.no_grad():
+            targets = [self.target(*view, learning=True) for view in views]
+        loss, record = self.loss([self.predictor(embedding) for embedding in embeddings], targets, prepared)
+        momentum = rising_momentum(config.momentum, self.progress)
+        record |= {"loss": loss, "momentum": momentum, "effective_rank": effective_rank(embeddings[0].detach())}
+        yield Objective(loss, ("online",), record)
+        follow(self.target, self.encoder, momentum)
+
+    def loss(
+        self, predictions: Sequence[Tensor], targets: Sequence[Tensor], prepared: BootstrapGraph
+    ) -> tuple[Tensor, Record]:
+        """Return L and its parts, given q_1, q_2 and y_1, y_2 (N×D each)."""
+        (q_1, q_2), (y_1, y_2) = predictions, targets
+        return 2 - cosine(q_1, y_2).mean() - cosine(q_2, y_1).mean(), {}
+
+    @torch.no_grad()
+    def encode(self, prepared: BootstrapGraph) -> Encoding:
+        """Return f_θ of every node of the whole graph."""
+        vectors = self.encoder(prepared.features, symmetric_scaled(prepared.looped), learning=False)
+        return Encoding(unit_vectors(vectors) if self.config.unit_embeddings else vectors)
+
+
+class NormalizedEncoder(nn.Module):
+    """Graph convolutions, each followed by a normalisation and a PReLU with one slope.
+
+    Args:
+        widths: F, the widths between the layers, D.
+        norm: batch or layer normalisation.
+        norm_momentum: weight of the newest step in running statistics.
+    """
+
+    def __init__(self, widths: Sequence[int], norm: Norm, norm_momentum: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(_Layer(*shape, norm, norm_momentum) for shape in pairwise(widths))
+
+    def forward(self, features: FeatureMatrix, propagation: SparseMatrix, *, learning: bool) -> Tensor:
+        """Return N×D embeddings, from statistics of these nodes if `learning` and else from the running ones."""
+        values: Tensor | FeatureMatrix = features
+        for layer in self.layers:
+            values = layer(values, propagation, learning=learning)
+        assert isinstance(values, Tensor)
+        return values
+
+
+class _Layer(nn.Module):
+    """PReLU(norm(S H W))."""
+
+    def __init__(self, inward: int, outward: int, norm: Norm, norm_momentum: float) -> None:
+        super().__init__()
+        self.convolution = GraphConvolution(inward, outward, bias=norm == "layer")
+        self.norm = BatchNorm(outward, norm_momentum) if norm == "batch" else nn.LayerNorm(outward)
+        self.activation = nn.PReLU()
+
+    def forward(self, values: Tensor | FeatureMatrix, propagation: SparseMatrix, *, learning: bool) -> Tensor:
+        spread = self.convolution(values, propagation)
+        normalized = self.norm(spread, learning=learning) if isinstance(self.norm, BatchNorm) else self.norm(spread)
+        activated: Tensor = self.activation(normalized)
+        return activated
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation that is told at each call whose statistics to use, and accepts one row.
+
+    Args:
+        width: D.
+        momentum: weight of the newest statistics in the running ones.
+    """
+
+    def __init__(self, width: int, momentum: float) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.mean: Tensor
+        self.variance: Tensor
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+        self.momentum = momentum
+
+    def forward(self, values: Tensor, *, learning: bool) -> Tensor:
+        """Return normalised `values` (N×D): by their own statistics, which are then remembered, if `learning`."""
+        own = learning and len(values) > 1  # the unbiased variance of one row does not exist
+        return nn.functional.batch_norm(
+            values, self.mean, self.variance, self.weight, self.bias, training=own, momentum=self.momentum
+        )

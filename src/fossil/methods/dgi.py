@@ -1,0 +1,132 @@
+"""DGI: make every node's embedding tell something about the whole graph.
+
+A graph convolution embeds the graph and a corrupted copy of it, in which the nodes have swapped their features. A
+bilinear discriminator learns to tell, given a summary of the true graph, the embeddings of the one from those of the
+other, which raises the mutual information between nodes and graph. Velickovic, Fedus, Hamilton, Lio, Bengio and Hjelm,
+ICLR 2019.
+
+## Equations
+
+With Â = D^-1/2 (A + I) D^-1/2 and a random permutation Π of the nodes in each step:
+
+    H  = PReLU(Â X W + b)            embeddings, N×D
+    H' = PReLU(Â Π X W + b)          embeddings of the corrupted graph
+    s  = sigmoid(mean over i of H_i)                          summary of the graph
+    L  = ½ mean over i of [softplus(-(H_i·B s + c)) + softplus(H'_i·B s + c)]
+
+The last line is binary cross-entropy with labels one for H and zero for H'.
+
+## Cost
+
+A step takes nnz(X)·D for X W, which serves both encodings because (Π X) W = Π (X W); 2·E·D for the two sums over
+neighbours; and D² + 2·N·D for the scores, because B s is computed once. Memory is O(N·D + E + nnz(X)).
+
+## Differences from the official code
+
+- The number of steps is fixed. The official code stops 20 steps after the lowest training loss and goes back to the
+  weights of that step; the loss is noisy, as each step has another permutation, so its number of steps varies.
+- `layers=2` stacks a second convolution of the same width, as some libraries do; the official encoder has one.
+- `dropout`, of the input features, is zero there; it is here to be searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from fossil.errors import GraphError
+from fossil.graph.graph import Graph
+from fossil.graph.structure import row_normalized, symmetric_normalized
+from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.nn.augment import shuffled
+from fossil.nn.contrast import effective_rank
+from fossil.nn.convolution import GraphConvolution
+from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
+from fossil.nn.encoders import activation_module
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.settings import Settings, setting
+
+
+class DGISettings(Settings):
+    """Settings of DGI."""
+
+    width: int = setting(512, "D, width of the embeddings", ge=1, search=[256, 512, 1024], origin="official code")
+    layers: int = setting(1, "graph convolutions, each of width D", ge=1, search=[1, 2], origin="official code")
+    activation: Literal["relu", "prelu"] = setting(
+        "prelu", "after each convolution; a PReLU has one slope", search=["relu", "prelu"], origin="official code"
+    )
+    normalize_features: bool = setting(
+        True, "divide each node's features by their sum", search=[True, False], origin="official code"
+    )
+    dropout: float = setting(
+        0.0, "dropout of the input features", ge=0, lt=1, search=[0.0, 0.2, 0.5], origin="official code"
+    )
+    learning_rate: float = setting(1e-3, "Adam's rate", gt=0, search=[1e-4, 5e-4, 1e-3, 5e-3], origin="official code")
+    weight_decay: float = setting(0.0, "weight decay", ge=0, search=[0.0, 1e-5, 5e-4], origin="official code")
+
+
+@dataclass(frozen=True, eq=False)
+class DGIGraph:
+    """X (N×F) and Â (N×N) on a device."""
+
+    features: FeatureMatrix
+    propagation: SparseMatrix
+
+
+class DGI(Method[DGIGraph]):
+    """Deep Graph Infomax."""
+
+    name: ClassVar[str] = "dgi"
+    title: ClassVar[str] = "DGI"
+    paper: ClassVar[str] = "Velickovic et al., ICLR 2019, arXiv 1809.10341"
+    capturable: ClassVar[bool] = True
+    Config = DGISettings
+
+    def __init__(self, config: DGISettings, num_features: int) -> None:
+        super().__init__(config, num_features)
+        self.config = config
+        self.first = GraphConvolution(num_features, config.width)
+        self.deeper = nn.ModuleList(GraphConvolution(config.width, config.width) for _ in range(config.layers - 1))
+        self.activation = activation_module(config.activation)
+        self.discriminator = BilinearDiscriminator(config.width)
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return everything as one group."""
+        config = self.config
+        return {"all": ParameterGroup(list(self.parameters()), config.learning_rate, config.weight_decay)}
+
+    def prepare(self, graph: Graph, device: torch.device) -> DGIGraph:
+        """Normalise features and adjacency and move them to `device`."""
+        features = row_normalized(graph.features) if self.config.normalize_features else graph.features
+        propagation = symmetric_normalized(graph.adjacency, self_loops=True)
+        return DGIGraph(FeatureMatrix.from_host(features, device), SparseMatrix.from_scipy(propagation, device))
+
+    def check_trainable(self, prepared: DGIGraph) -> None:
+        """Raise GraphError unless there are two nodes that can swap their features."""
+        if prepared.propagation.shape[0] < 2:
+            raise GraphError("DGI compares nodes that swap features, and there is one node.", remedy="Give it more.")
+
+    def objectives(self, prepared: DGIGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield the discriminator's cross-entropy on true and corrupted nodes."""
+        projected = prepared.features.dropout(self.config.dropout, random).project(self.first.weight)
+        true = self.embed(projected, prepared.propagation)
+        corrupted = self.embed(projected[shuffled(len(projected), random)], prepared.propagation)
+        summary = torch.sigmoid(true.mean(0))
+        loss = real_or_fake(self.discriminator(true, summary), self.discriminator(corrupted, summary))
+        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": effective_rank(true.detach())})
+
+    def embed(self, projected: Tensor, propagation: SparseMatrix) -> Tensor:
+        """Return the embeddings (N×D), given X W of the first convolution (N×D)."""
+        hidden: Tensor = self.activation(self.first.finish(propagation.matmul(projected)))
+        for convolution in self.deeper:
+            hidden = self.activation(convolution(hidden, propagation))
+        return hidden
+
+    @torch.no_grad()
+    def encode(self, prepared: DGIGraph) -> Encoding:
+        """Return H of every node."""
+        return Encoding(self.embed(prepared.features.project(self.first.weight), prepared.propagation))

@@ -1,0 +1,157 @@
+"""GRACE: a node should look like itself, and unlike all others, in two random views of the graph.
+
+Each step makes two views by dropping edges and masking feature columns and embeds both with one GCN. The two embeddings
+of a node are a positive pair; all other nodes, of both views, are negatives. Zhu, Xu, Yu, Liu, Wu and Wang, ICML
+Workshop on Graph Representation Learning and Beyond, 2020.
+
+## Equations
+
+View v ∈ {1, 2} drops each directed edge with probability p_ev and sets each feature column to zero with probability
+p_fv; Â_v is its D^-1/2 (A_v + I) D^-1/2. With the activation σ and the cosine of projected embeddings:
+
+    H_v = σ(Â_v σ(Â_v X_v W₁ + b₁) W₂ + b₂)                   embeddings, N×D
+    u = P(H₁), v = P(H₂), P(h) = V₂ elu(V₁ h + a₁) + a₂       projections, used in the loss alone
+    l(u_i, v_i) = -log( exp(cos(u_i, v_i)/τ) / [Σ_j exp(cos(u_i, v_j)/τ) + Σ_{j≠i} exp(cos(u_i, u_j)/τ)] )
+    L = mean over i of ½ [l(u_i, v_i) + l(v_i, u_i)]
+
+## Cost
+
+A step takes O(nnz(X)·D + E·D + N·D²) for the two encodings and O(N²·D) for the loss. The loss is exact and streams over
+tiles of the similarities, so memory is O(N·D + E + nnz(X)); stored similarities would need 4·N².
+
+## Differences from the official code
+
+- Numbers are the same, memory is not: the official code stores four N×N matrices.
+- Embeddings are scaled to length one after training, as the official evaluation does; `unit_embeddings` turns it off.
+- A self-loop that is in the graph counts twice in A + I, and is never dropped.
+- `layers=1` leaves the second convolution out (then `hidden` has no meaning); the official encoder has two.
+- `rrelu` is a leaky ReLU of slope 11/48, which is what PyTorch's function makes of it where it is not told to train.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from fossil.errors import GraphError
+from fossil.graph.graph import Graph
+from fossil.graph.structure import row_normalized
+from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
+from fossil.nn.contrast import effective_rank, node_contrast
+from fossil.nn.convolution import GraphConvolution
+from fossil.nn.heads import ProjectionHead
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.nn.unit import unit_vectors
+from fossil.settings import Settings, setting
+
+_PROBABILITIES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "prelu": nn.PReLU,
+    "rrelu": partial(nn.LeakyReLU, 11 / 48),
+}
+
+
+class GraceSettings(Settings):
+    """Settings of GRACE. The defaults are the official ones of Cora."""
+
+    hidden: int = setting(256, "width of the first convolution", ge=1, origin="official code: 2 D")
+    width: int = setting(128, "D, width of the embeddings", ge=1, search=[128, 256, 512], origin="official code")
+    projection: int = setting(128, "hidden width of the projection head", ge=1, origin="official code: D")
+    layers: int = setting(2, "graph convolutions, one or two", ge=1, le=2, search=[1, 2], origin="official code")
+    activation: Literal["relu", "prelu", "rrelu"] = setting(
+        "relu", "after each convolution; a PReLU's slope is shared", search=["relu", "prelu"], origin="official code"
+    )
+    edge_drop_1: float = setting(0.2, "p_e1, share of edges dropped in view 1", ge=0, lt=1, search=_PROBABILITIES)
+    edge_drop_2: float = setting(0.4, "p_e2, share of edges dropped in view 2", ge=0, lt=1, search=_PROBABILITIES)
+    feature_drop_1: float = setting(0.3, "p_f1, share of columns masked in view 1", ge=0, lt=1, search=_PROBABILITIES)
+    feature_drop_2: float = setting(0.4, "p_f2, share of columns masked in view 2", ge=0, lt=1, search=_PROBABILITIES)
+    temperature: float = setting(
+        0.4, "τ of the loss", ge=0.05, search=[0.2, 0.4, 0.5, 0.7, 0.9], origin="official code"
+    )
+    normalize_features: bool = setting(
+        True, "divide each node's features by their sum", search=[True, False], origin="official code"
+    )
+    unit_embeddings: bool = setting(True, "scale the final embeddings to length one", origin="official evaluation")
+    learning_rate: float = setting(5e-4, "Adam's rate", gt=0, search=[1e-4, 5e-4, 1e-3, 5e-3], origin="official code")
+    weight_decay: float = setting(1e-5, "weight decay", ge=0, search=[0.0, 1e-5, 5e-4], origin="official code")
+
+
+@dataclass(frozen=True, eq=False)
+class GraceGraph:
+    """X (N×F), A + I and Â (N×N each) on a device."""
+
+    features: FeatureMatrix
+    looped: SparseMatrix
+    propagation: SparseMatrix
+
+
+class Grace(Method[GraceGraph]):
+    """Deep graph contrastive representation learning."""
+
+    name: ClassVar[str] = "grace"
+    title: ClassVar[str] = "GRACE"
+    paper: ClassVar[str] = "Zhu et al., ICML Workshop GRL+ 2020, arXiv 2006.04131"
+    capturable: ClassVar[bool] = True
+    epochs: ClassVar[int] = 200
+    Config = GraceSettings
+
+    def __init__(self, config: GraceSettings, num_features: int) -> None:
+        super().__init__(config, num_features)
+        self.config = config
+        widths = [num_features, config.hidden, config.width] if config.layers == 2 else [num_features, config.width]
+        self.convolutions = nn.ModuleList(GraphConvolution(inward, outward) for inward, outward in pairwise(widths))
+        self.activation = _ACTIVATIONS[config.activation]()
+        self.head = ProjectionHead(config.width, config.projection, config.width)
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return everything as one group."""
+        config = self.config
+        return {"all": ParameterGroup(list(self.parameters()), config.learning_rate, config.weight_decay)}
+
+    def prepare(self, graph: Graph, device: torch.device) -> GraceGraph:
+        """Normalise the features, add self-loops, and move both to `device`."""
+        features = row_normalized(graph.features) if self.config.normalize_features else graph.features
+        looped = with_self_loops(graph.adjacency, device)
+        return GraceGraph(FeatureMatrix.from_host(features, device), looped, symmetric_scaled(looped))
+
+    def check_trainable(self, prepared: GraceGraph) -> None:
+        """Raise GraphError unless there is a second node to be the negative of the first."""
+        if prepared.looped.shape[0] < 2:
+            raise GraphError(
+                "GRACE contrasts nodes, and there is one node.", remedy="Give a graph of two nodes or more."
+            )
+
+    def objectives(self, prepared: GraceGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield the contrast of two random views."""
+        config = self.config
+        first = self.view(prepared, config.edge_drop_1, config.feature_drop_1, random)
+        second = self.view(prepared, config.edge_drop_2, config.feature_drop_2, random)
+        loss = node_contrast(self.head(first), self.head(second), config.temperature)
+        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": effective_rank(first.detach())})
+
+    def view(self, graph: GraceGraph, edge_drop: float, feature_drop: float, random: torch.Generator) -> Tensor:
+        """Return the embeddings (N×D) of one random view."""
+        features = mask_columns(graph.features, feature_drop, random)
+        return self.embed(features, drop_edges(graph.looped, edge_drop, random))
+
+    def embed(self, features: FeatureMatrix, propagation: SparseMatrix) -> Tensor:
+        """Return H (N×D)."""
+        hidden: FeatureMatrix | Tensor = features
+        for convolution in self.convolutions:
+            hidden = self.activation(convolution(hidden, propagation))
+        assert isinstance(hidden, Tensor)
+        return hidden
+
+    @torch.no_grad()
+    def encode(self, prepared: GraceGraph) -> Encoding:
+        """Return the embeddings of the graph as it is."""
+        embeddings = self.embed(prepared.features, prepared.propagation)
+        return Encoding(unit_vectors(embeddings) if self.config.unit_embeddings else embeddings)

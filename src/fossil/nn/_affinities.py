@@ -1,0 +1,146 @@
+"""The matrix behind the node loss, a tile at a time, in plain PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+Products: TypeAlias = Literal["float32", "tf32", "bfloat16"]
+
+
+class Affinities:
+    """The symmetric 2N×2N matrix A = exp((Z Zᵀ - 1)/τ) with a zero diagonal; one tile of it exists at a time.
+
+    Only tiles on and above the diagonal are computed. Every exponent is lowered by 1/τ, the most it can be.
+    """
+
+    def __init__(
+        self, unit: Tensor, count: Tensor | None, temperature: float, products: Products, tile_rows: int | None
+    ) -> None:
+        """Take Z and say how to multiply.
+
+        Args:
+            unit: Z, the unit vectors of both views one below the other, 2N×D; zero where a row takes no part.
+            count: only so many rows of either view take part; all when None.
+            temperature: τ.
+            products: precision of the products.
+            tile_rows: side of a tile; the device and N decide when None.
+        """
+        self.unit, self.count, self.temperature, self.products = unit, count, temperature, products
+        self.operands = operand(unit, products)
+        self.side = min(tile_rows or _tile_rows(unit), len(unit))
+
+    def row_sums(self) -> Tensor:
+        """Return the 2N sums of the rows over all columns that take part."""
+        totals = self.unit.new_zeros(len(self.unit))
+        for top, left, tile in self._tiles():
+            rows, columns = self._tile_sums(tile, top, left)
+            totals[top] += rows
+            if columns is not None:
+                totals[left] += columns
+        return totals
+
+    def pull(self, share: Tensor) -> Tensor:
+        """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part."""
+        result = torch.zeros_like(self.unit)
+        for top, left, tile in self._tiles():
+            weights = self._tile_weights(tile, top, left, share)
+            multiply(weights, self.operands[left], result[top], beta=1)
+            if top != left:
+                multiply(weights.T, self.operands[top], result[left], beta=1)
+        return result
+
+    def _tiles(self) -> Iterator[tuple[slice, slice, Tensor]]:
+        """Yield rows, columns and their cosines divided by τ; the next tile takes the place of the last."""
+        place = self.unit.new_empty(self.side, self.side)
+        total = len(self.unit)
+        slices = [slice(start, min(start + self.side, total)) for start in range(0, total, self.side)]
+        for index, top in enumerate(slices):
+            for left in slices[index:]:
+                tile = place[: top.stop - top.start, : left.stop - left.start]
+                multiply(self.operands[top], self.operands[left].T, tile, alpha=1 / self.temperature)
+                yield top, left, tile
+
+    def _tile_sums(self, tile: Tensor, top: slice, left: slice) -> tuple[Tensor, Tensor | None]:
+        """Return the sums of a tile's rows and, off the diagonal, of its columns."""
+        self._exponentiate(tile, top, left)
+        if self.count is not None:
+            active = taking_part(self.unit, self.count)
+            tile.mul_(active[top, None] & active[None, left])
+        return tile.sum(1), tile.sum(0) if top != left else None
+
+    def _tile_weights(self, tile: Tensor, top: slice, left: slice, share: Tensor) -> Tensor:
+        """Return A_rc (share_r + share_c), as an operand of a product."""
+        self._exponentiate(tile, top, left)
+        tile.mul_(share[top, None] + share[None, left])
+        return operand(tile, self.products)
+
+    def _exponentiate(self, tile: Tensor, top: slice, left: slice) -> None:
+        tile.sub_(1 / self.temperature).exp_()
+        if top == left:
+            tile.fill_diagonal_(0)
+
+
+def taking_part(unit: Tensor, count: Tensor) -> Tensor:
+    """Tell which of the 2N rows are among the first `count` of their view."""
+    return (torch.arange(len(unit) // 2, device=unit.device) < count).repeat(2)
+
+
+def operand(matrix: Tensor, products: Products) -> Tensor:
+    """Return a matrix as products of that precision take it, rounded to the nearest."""
+    if products == "bfloat16":
+        narrow = matrix.to(torch.bfloat16)
+        # A CPU would give a bfloat16 result too, so there only the entries are bfloat16.
+        return narrow if matrix.is_cuda else narrow.to(matrix.dtype)
+    if products == "tf32" and matrix.is_cuda:  # the tensor cores would cut off the last 13 bits
+        return (matrix.view(torch.int32) + 0x1000).bitwise_and_(-0x2000).view(torch.float32)
+    return matrix
+
+
+def multiply(left: Tensor, right: Tensor, out: Tensor, *, alpha: float = 1, beta: float = 0) -> None:
+    """Make `out` be beta out + alpha left right, summed in the type of `out`; where beta is 0 it may hold anything."""
+    if left.dtype == out.dtype:
+        torch.addmm(out, left, right, beta=beta, alpha=alpha, out=out)
+    elif _adds_narrow_products(out.device):
+        torch.addmm(out, left, right, out.dtype, beta=beta, alpha=alpha, out=out)
+    else:
+        product = torch.mm(left, right, out_dtype=out.dtype)
+        torch.add(out * beta, product, alpha=alpha, out=out) if beta else torch.mul(product, alpha, out=out)
+
+
+@cache
+def _adds_narrow_products(device: torch.device) -> bool:
+    """Tell whether bfloat16 products can be added to a float32 matrix in one call, which not every PyTorch can."""
+    narrow = torch.zeros(16, 16, dtype=torch.bfloat16, device=device)
+    try:
+        torch.addmm(narrow.float(), narrow, narrow, torch.float32)
+    except (RuntimeError, TypeError):
+        return False
+    return True
+
+
+@contextmanager
+def products_in(products: Products, device: torch.device) -> Iterator[None]:
+    """Let float32 products on a GPU use TF32 inside the block where that is asked for, and only there."""
+    wanted, before = products == "tf32", torch.backends.cuda.matmul.fp32_precision == "tf32"
+    if device.type != "cuda" or wanted == before:
+        yield
+        return
+    torch.backends.cuda.matmul.allow_tf32 = wanted
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _tile_rows(unit: Tensor) -> int:
+    """Return the side of equal tiles: 4 MiB on a CPU; what the cache of a large GPU holds, until tiles are too many."""
+    total = len(unit)
+    most = 1024 if unit.device.type == "cpu" else 2048 if total <= 40_960 else 8192
+    tiles = -(-total // most)
+    return -(-total // (16 * tiles)) * 16  # rows of a tile start where a GPU reads them best

@@ -1,0 +1,264 @@
+"""Parts of the node loss as GPU programs. Needs Triton, so only `fossil.nn._infonce_launches` imports it.
+
+Z is the matrix of 2N unit vectors, N of either view one below the other. Exponentials are to base 2, because that is
+what the hardware computes; `unit` is `log2(e) / τ`. Every exponent is lowered by 1/τ, the most it can be.
+"""
+
+from __future__ import annotations
+
+import triton  # type: ignore[import-untyped]
+import triton.language as tl  # type: ignore[import-untyped]
+
+from fossil.transport._tiles import INTERPRETED
+
+_LOG2_E = tl.constexpr(1.4426950408889634)
+_INTERPRETED = tl.constexpr(INTERPRETED)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _multiply(left: tl.tensor, right: tl.tensor, start: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
+    """Return `start + left @ right`, summed in float32."""
+    if _INTERPRETED:  # which takes the bits of bfloat16 for integers; in float32 their products are exact
+        return tl.dot(left.to(tl.float32), right.to(tl.float32), acc=start)
+    return tl.dot(left, right, acc=start, input_precision=PRECISION)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _takes_part(places: tl.tensor, nodes: tl.tensor, count: tl.tensor) -> tl.tensor:
+    """Tell which rows of Z exist and are among the first `count` of their view."""
+    node = tl.where(places < nodes, places, places - nodes)
+    return node < count
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _load_rows(
+    pointer: tl.tensor, places: tl.tensor, total: tl.tensor, columns: tl.tensor, WIDTH: tl.constexpr, EVEN: tl.constexpr
+) -> tl.tensor:
+    """Load some columns of some rows; rows past the end are the last one, whose results nobody keeps."""
+    start = pointer + tl.minimum(places, total - 1).to(tl.int64)[:, None] * WIDTH
+    if EVEN:
+        return tl.load(start + columns[None, :])
+    return tl.load(start + columns[None, :], mask=(columns < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _exponentials(
+    similarity: tl.tensor,
+    rows: tl.tensor,
+    columns: tl.tensor,
+    nodes: tl.tensor,
+    count: tl.tensor,
+    factor: tl.tensor,
+    unit: tl.tensor,
+) -> tl.tensor:
+    """Return exp((s - 1)/τ) of cosines s in `1 / factor`, zero on the diagonal and where either takes no part."""
+    counts = _takes_part(rows, nodes, count)[:, None] & _takes_part(columns, nodes, count)[None, :]
+    return tl.where(counts & (rows[:, None] != columns[None, :]), tl.exp2(similarity * factor - unit), 0.0)
+
+
+@triton.jit(do_not_specialize=["nodes", "first_band"])  # type: ignore[untyped-decorator]
+def band_sums_kernel(
+    sums_pointer: tl.tensor,
+    vectors_pointer: tl.tensor,
+    count_pointer: tl.tensor,
+    nodes: tl.tensor,
+    first_band: tl.tensor,
+    unit: tl.tensor,
+    WIDTH: tl.constexpr,
+    COUNTED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    TILE: tl.constexpr,
+    DEPTH: tl.constexpr,
+) -> None:
+    """Write the row sums and the column sums of one tile of exp((Z Zᵀ - 1)/τ).
+
+    The matrix is symmetric, so of T×T tiles each row of tiles takes those at a distance of 0 to T/2 to its right, going
+    round at the end: every pair once, and every row of tiles alike. Only distance 0, the diagonal, holds pairs both
+    ways, and distance T/2 (T even) would meet each pair twice. Program (b, i) has tile (i, i + first_band + b). Tiles
+    of one distance cover all rows and all columns, so that band b has a slot of its own for either sum.
+
+    Args:
+        sums_pointer: 2×bands×2N float32 sums to write, of rows and of columns.
+        vectors_pointer: Z, 2N×WIDTH, contiguous, float32 or bfloat16.
+        count_pointer: one int64, read where COUNTED.
+        nodes: N.
+        first_band: distance of band 0.
+        unit: `log2(e) / τ`.
+        WIDTH: D.
+        COUNTED: whether rows from `count` on, in either view, are left out.
+        PRECISION: of float32 products: `tf32` or `ieee`.
+        TILE: side of a tile.
+        DEPTH: columns of Z multiplied at a time.
+    """
+    band = tl.program_id(0)
+    top = tl.program_id(1)
+    tiles = tl.num_programs(1)
+    distance = first_band + band
+    left = (top + distance) % tiles
+    total = 2 * nodes
+    rows = top * TILE + tl.arange(0, TILE)
+    columns = left * TILE + tl.arange(0, TILE)
+    count = nodes.to(tl.int64)
+    if COUNTED:
+        count = tl.minimum(tl.load(count_pointer), count)
+
+    met_twice = (2 * distance == tiles) & (top >= distance)
+    some_row = tl.max(_takes_part(rows, nodes, count).to(tl.int32), 0) > 0
+    some_column = tl.max(_takes_part(columns, nodes, count).to(tl.int32), 0) > 0
+    row_sums = tl.zeros((TILE,), tl.float32)
+    column_sums = tl.zeros((TILE,), tl.float32)
+    if some_row & some_column & (met_twice == 0):
+        similarity = tl.zeros((TILE, TILE), tl.float32)
+        for start in range(0, WIDTH, DEPTH):
+            part = start + tl.arange(0, DEPTH)
+            own = _load_rows(vectors_pointer, rows, total, part, WIDTH, WIDTH % DEPTH == 0)
+            other = _load_rows(vectors_pointer, columns, total, part, WIDTH, WIDTH % DEPTH == 0)
+            similarity = _multiply(own, tl.trans(other), similarity, PRECISION)
+        weights = _exponentials(similarity, rows, columns, nodes, count, unit, unit)
+        row_sums = tl.sum(weights, 1)
+        if distance > 0:
+            column_sums = tl.sum(weights, 0)
+    row_start = sums_pointer + band.to(tl.int64) * total
+    column_start = row_start + tl.num_programs(0).to(tl.int64) * total
+    tl.store(row_start + rows, row_sums, mask=rows < total)
+    tl.store(column_start + columns, column_sums, mask=columns < total)
+
+
+@triton.jit(do_not_specialize=["nodes", "top", "left"])  # type: ignore[untyped-decorator]
+def tile_sums_kernel(
+    row_sums_pointer: tl.tensor,
+    column_sums_pointer: tl.tensor,
+    similarity_pointer: tl.tensor,
+    count_pointer: tl.tensor,
+    nodes: tl.tensor,
+    top: tl.tensor,
+    left: tl.tensor,
+    height: tl.tensor,
+    width: tl.tensor,
+    stride: tl.tensor,
+    unit: tl.tensor,
+    COUNTED: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    """Write row sums and column sums of exp((s - 1)/τ) for part (program_id(0), program_id(1)) of a stored tile.
+
+    Args:
+        row_sums_pointer: (width / TILE)×height float32 sums to write.
+        column_sums_pointer: (height / TILE)×width float32 sums to write.
+        similarity_pointer: height×width cosines divided by τ, float32.
+        count_pointer: one int64, read where COUNTED.
+        nodes: N.
+        top: row of Z where the tile starts.
+        left: column of Zᵀ where the tile starts.
+        height: rows of the tile.
+        width: columns of the tile.
+        stride: entries from one row of the tile to the next.
+        unit: `log2(e) / τ`.
+        COUNTED: whether rows from `count` on, in either view, are left out.
+        TILE: side of a part.
+    """
+    row_part = tl.program_id(0)
+    column_part = tl.program_id(1)
+    rows = row_part * TILE + tl.arange(0, TILE)
+    columns = column_part * TILE + tl.arange(0, TILE)
+    count = nodes.to(tl.int64)
+    if COUNTED:
+        count = tl.minimum(tl.load(count_pointer), count)
+    inside = (rows < height)[:, None] & (columns < width)[None, :]
+    places = rows[:, None] * stride + columns[None, :]
+    similarity = tl.load(similarity_pointer + places, mask=inside, other=0.0)
+    weights = _exponentials(similarity, top + rows, left + columns, nodes, count, _LOG2_E, unit)
+    weights = tl.where(inside, weights, 0.0)
+    tl.store(row_sums_pointer + column_part * height + rows, tl.sum(weights, 1), mask=rows < height)
+    tl.store(column_sums_pointer + row_part * width + columns, tl.sum(weights, 0), mask=columns < width)
+
+
+@triton.jit(do_not_specialize=["top", "left"])  # type: ignore[untyped-decorator]
+def tile_weights_kernel(
+    weights_pointer: tl.tensor,
+    similarity_pointer: tl.tensor,
+    share_pointer: tl.tensor,
+    top: tl.tensor,
+    left: tl.tensor,
+    height: tl.tensor,
+    width: tl.tensor,
+    stride: tl.tensor,
+    unit: tl.tensor,
+    TF32: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Turn a tile of cosines into exp((s - 1)/τ) (share_r + share_c), the diagonal of Z Zᵀ zero.
+
+    Args:
+        weights_pointer: height×width weights to write, float32 or bfloat16; may be the cosines.
+        similarity_pointer: height×width cosines divided by τ, float32.
+        share_pointer: 2N float32 reciprocals of the row sums, zero where a row takes no part.
+        top: row of Z where the tile starts.
+        left: column of Zᵀ where the tile starts.
+        height: rows of the tile.
+        width: columns of the tile.
+        stride: entries from one row of the tile to the next.
+        unit: `log2(e) / τ`.
+        TF32: whether to round to what TF32 holds, because the tensor cores would cut off the rest.
+        ROWS: rows that a program treats.
+        COLUMNS: columns that a program treats.
+    """
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    row_share = tl.load(share_pointer + top + rows, mask=rows < height, other=0.0)
+    column_share = tl.load(share_pointer + left + columns, mask=columns < width, other=0.0)
+    inside = (rows < height)[:, None] & (columns < width)[None, :]
+    places = rows[:, None] * stride + columns[None, :]
+    similarity = tl.load(similarity_pointer + places, mask=inside, other=0.0)
+    weights = tl.exp2(similarity * _LOG2_E - unit) * (row_share[:, None] + column_share[None, :])
+    weights = tl.where((top + rows)[:, None] != (left + columns)[None, :], weights, 0.0)
+    if TF32:
+        weights = ((weights.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    tl.store(weights_pointer + places, weights.to(weights_pointer.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["total", "stretch"])  # type: ignore[untyped-decorator]
+def pull_kernel(
+    pull_pointer: tl.tensor,
+    vectors_pointer: tl.tensor,
+    share_pointer: tl.tensor,
+    total: tl.tensor,
+    stretch: tl.tensor,
+    unit: tl.tensor,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Write Σ_c exp((z_r·z_c - 1)/τ) (share_r + share_c) z_c for a block of rows r and a stretch of columns c.
+
+    Program (i, g) has block i and stretch g. It keeps its rows and their sums on chip and reads Z once, as the gradient
+    of the queries in fused attention does. Rows that take no part must be zero in Z and in the shares.
+
+    Args:
+        pull_pointer: stretches×2N×WIDTH float32 sums to write.
+        vectors_pointer: Z, 2N×WIDTH, contiguous, bfloat16.
+        share_pointer: 2N float32 reciprocals of the row sums.
+        total: 2N.
+        stretch: columns c of a program, a multiple of COLUMNS.
+        unit: `log2(e) / τ`.
+        WIDTH: D, a power of two.
+        ROWS: rows of a block.
+        COLUMNS: columns c treated at a time.
+    """
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    first = tl.program_id(1) * stretch
+    parts = tl.arange(0, WIDTH)
+    own = _load_rows(vectors_pointer, rows, total, parts, WIDTH, True)
+    row_share = tl.load(share_pointer + rows, mask=rows < total, other=0.0)
+    pull = tl.zeros((ROWS, WIDTH), tl.float32)
+    for start in range(first, tl.minimum(first + stretch, total), COLUMNS):
+        columns = start + tl.arange(0, COLUMNS)
+        other = _load_rows(vectors_pointer, columns, total, parts, WIDTH, True)
+        column_share = tl.load(share_pointer + columns, mask=columns < total, other=0.0)
+        similarity = _multiply(own, tl.trans(other), tl.zeros((ROWS, COLUMNS), tl.float32), "tf32")
+        weights = tl.exp2(similarity * unit - unit) * (row_share[:, None] + column_share[None, :])
+        kept = (columns < total)[None, :] & (rows[:, None] != columns[None, :])
+        pull = _multiply(tl.where(kept, weights, 0.0).to(tl.bfloat16), other, pull, "tf32")
+    places = (tl.program_id(1).to(tl.int64) * total + rows)[:, None] * WIDTH + parts[None, :]
+    tl.store(pull_pointer + places, pull, mask=(rows < total)[:, None])

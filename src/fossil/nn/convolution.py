@@ -1,0 +1,43 @@
+"""The graph convolution of Kipf and Welling, for any propagation matrix."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+
+
+class GraphConvolution(nn.Module):
+    """S X W + b with Glorot-uniform W and b = 0; S is given at each call, self-loops and normalisation included.
+
+    S (X W) costs E·D and (S X) W costs E·F for the sum over neighbours, so the narrower side is propagated. Sparse
+    features are multiplied by W first in any case: S X would fill up.
+
+    Args:
+        inward: F, width of the input.
+        outward: D, width of the output.
+        bias: whether there is a b.
+    """
+
+    def __init__(self, inward: int, outward: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inward, outward)))
+        self.bias = nn.Parameter(torch.zeros(outward)) if bias else None
+
+    def forward(self, x: Tensor | FeatureMatrix, propagation: SparseMatrix) -> Tensor:
+        """Return S X W + b, N×D, for `x` (N×F) and `propagation` S (N×N)."""
+        data = x.data if isinstance(x, FeatureMatrix) else x
+        inward, outward = self.weight.shape
+        if isinstance(data, Tensor) and inward < outward:
+            return self.finish(propagation.matmul(data) @ self.weight)
+        return self.finish(propagation.matmul(project(x, self.weight)))
+
+    def finish(self, spread: Tensor) -> Tensor:
+        """Return S X W + b, given S X W."""
+        return spread if self.bias is None else spread + self.bias
+
+
+def project(x: Tensor | FeatureMatrix, weight: Tensor) -> Tensor:
+    """Return X W (N×D) for dense, sparse or hidden X (N×F)."""
+    return x.project(weight) if isinstance(x, FeatureMatrix) else x @ weight

@@ -1,0 +1,84 @@
+"""Training on a GPU: a recorded step does what the plain step does, and sampling follows its rules."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fossil.errors import FossilWarning
+from fossil.graph.graph import Graph
+from fossil.graph.subgraphs import SubgraphSampler
+from fossil.graph.synthetic import csbm
+from fossil.methods.registry import get_method, methods
+from fossil.nn.sparse import SparseMatrix
+from fossil.training.runtime import Replay
+from fossil.training.trainer import Trainer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+CAPTURABLE = [name for name in sorted(methods()) if get_method(name).capturable]
+EPOCHS = 8
+
+
+def graph() -> Graph:
+    return csbm(nodes=400, degree=8, seed=1)
+
+
+def trained(name: str, *, replay: bool, precision: Any = "float32", **changes: Any) -> tuple[Trainer, list[Any]]:
+    kind, device = get_method(name), torch.device("cuda")
+    data = graph()
+    method = kind.build(kind.configure(None, changes), data.num_features, 0).to(device)
+    trainer = Trainer(method, method.prepare(data, device), 0, device, precision, replay=replay)
+    records: list[Any] = []
+
+    def keep(epoch: int, record: dict[str, Any]) -> bool:
+        records.append(dict(record))
+        return False
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FossilWarning)
+        trainer.run(EPOCHS, keep)
+    return trainer, records
+
+
+@pytest.mark.parametrize("name", CAPTURABLE)
+def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
+    changes = {} if get_method(name).needs_labels is False else {"num_classes": 2}
+    (plain, expected), (replayed, found) = (trained(name, replay=value, **changes) for value in (False, True))
+    assert isinstance(replayed._update, Replay) and replayed._update.graph is not None
+    vectors = [each.method.eval().encode(each.prepared).vectors for each in (plain, replayed)]
+    torch.testing.assert_close(vectors[1], vectors[0], rtol=1e-2, atol=1e-2 * float(vectors[0].std()))
+    for one, other in zip(expected, found, strict=True):
+        assert one.keys() == other.keys()
+        for key in ("contrast", "loss"):
+            if key in one:
+                assert float(other[key]) == pytest.approx(float(one[key]), rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+@pytest.mark.parametrize("name", ["fossil", "fossil_v2"])
+def test_reduced_precision_stays_near_full_precision(name: str, precision: str) -> None:
+    (_, expected), (_, found) = (trained(name, replay=True, precision=p) for p in ("float32", precision))
+    for one, other in zip(expected, found, strict=True):
+        assert float(other["contrast"]) == pytest.approx(float(one["contrast"]), rel=0.02)
+
+
+@pytest.mark.parametrize("reach", ["two_hop", "six_hop"])
+def test_the_sampler_fills_the_same_anchors_as_on_the_cpu(reach: Any) -> None:
+    adjacency = graph().adjacency
+    found = []
+    for device in ("cpu", "cuda"):
+        matrix = SparseMatrix.from_scipy(adjacency, device)
+        sampler = SubgraphSampler(matrix.crow, matrix.col, 12, reach)
+        random = torch.Generator(device=device).manual_seed(0)
+        found.append(sampler.sample(torch.arange(400, device=device), random).trimmed().nodes.cpu())
+    assert torch.equal(found[0][:, -1], found[1][:, -1])
+    for nodes in found:
+        in_order = nodes.sort(1).values
+        assert (in_order[:, 1:] > in_order[:, :-1]).all()
+    within = (np.linalg.matrix_power(adjacency.toarray() + np.eye(400), 6) > 0)[found[1][:, -1:], found[1]]
+    assert within.all()

@@ -1,0 +1,322 @@
+"""The node loss in all its precisions and with padding, against a dense float64 version; its kernels, interpreted."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fossil.errors import SettingError
+from fossil.nn._affinities import Affinities, Products, products_in
+from fossil.nn.infonce import node_contrast
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+TOLERANCE = {"float32": 1e-5, "tf32": 1e-5, "bfloat16": 1e-3}  # without a GPU, tf32 is float32
+
+
+@pytest.fixture(autouse=True)
+def _not_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+
+
+def views(nodes: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    first = torch.randn(nodes, width, generator=random)
+    return first, first + torch.randn(nodes, width, generator=random)
+
+
+def dense(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The loss as a cross-entropy over all 2N×2N cosines: each row's class is its own pair."""
+    unit = nn.functional.normalize(torch.cat([first, second]), dim=1)
+    total = len(unit)
+    logits = (unit @ unit.T / temperature).masked_fill(torch.eye(total, dtype=torch.bool), -torch.inf)
+    return nn.functional.cross_entropy(logits, (torch.arange(total) + total // 2) % total)
+
+
+def solved(loss: Any, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a loss and its gradient in both views, one below the other."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    value = loss(*leaves)
+    value.backward()
+    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    assert len(gradients) == 2
+    return value.detach(), torch.cat(gradients)
+
+
+def assert_agrees(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], tolerance: float) -> None:
+    assert found[0].item() == pytest.approx(expected[0].item(), rel=tolerance, abs=tolerance)
+    assert (found[1] - expected[1]).norm() <= tolerance * expected[1].norm()
+
+
+@pytest.mark.parametrize("products", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("temperature", [0.2, 0.8])
+@pytest.mark.parametrize("tile", [None, 37])
+def test_value_and_gradient_are_those_of_float64(products: Products, temperature: float, tile: int | None) -> None:
+    first, second = views(90, 24)
+    found = solved(lambda u, v: node_contrast(u, v, temperature, products=products, tile_rows=tile), first, second)
+    expected = solved(lambda u, v: dense(u, v, temperature), first.double(), second.double())
+    assert found[0].dtype == found[1].dtype == torch.float32
+    assert_agrees(found, expected, TOLERANCE[products])
+
+
+@pytest.mark.parametrize("count", [1, 7, 20])
+@pytest.mark.parametrize("padding", [3.0, float("nan")])
+def test_only_the_first_rows_take_part(count: int, padding: float) -> None:
+    first, second = views(20, 6)
+    expected = solved(lambda u, v: dense(u, v, 0.5), first[:count].double(), second[:count].double())
+    first[count:] = second[count:] = padding
+    value, gradient = solved(lambda u, v: node_contrast(u, v, 0.5, count=torch.tensor(count)), first, second)
+    padded = gradient.view(2, 20, 6)
+    assert not padded[:, count:].any()
+    assert value.item() == pytest.approx(expected[0].item(), rel=1e-5, abs=1e-6)
+    torch.testing.assert_close(padded[:, :count].reshape(-1, 6), expected[1].float(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, -3])
+def test_no_rows_at_all_lose_nothing(count: int) -> None:
+    first, second = views(5, 4)
+    value, gradient = solved(lambda u, v: node_contrast(u, v, 0.5, count=torch.tensor(count)), first, second)
+    assert value.item() == 0
+    assert gradient.shape == (10, 4)
+    assert not gradient.any()
+
+
+def test_tiles_masked_on_the_device_sum_the_rows_that_a_cut_leaves() -> None:
+    unit = nn.functional.normalize(torch.cat(views(11, 5)), dim=1)
+    kept = torch.cat([torch.arange(6), torch.arange(11, 17)])
+    padded = torch.zeros_like(unit)
+    padded[kept] = unit[kept]
+    found = Affinities(padded, torch.tensor(6), 0.3, "float32", 4).row_sums()[kept]
+    torch.testing.assert_close(found, Affinities(unit[kept], None, 0.3, "float32", 5).row_sums())
+
+
+class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers the most entries of any tensor that an operation returned."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, Tensor):
+                self.entries = max(self.entries, tensor.numel())
+        return result
+
+
+def test_no_tensor_grows_with_the_square_of_the_nodes() -> None:
+    largest = {}
+    for name, loss in (("ours", node_contrast), ("dense", dense)):
+        with LargestTensor() as seen:  # type: ignore[no-untyped-call]
+            solved(lambda u, v, loss=loss: loss(u, v, 0.5), *views(1200, 4))
+        largest[name] = seen.entries
+    assert largest["dense"] == 2400**2
+    assert largest["ours"] == 800**2  # one tile
+
+
+def test_autocast_to_bfloat16_selects_bfloat16_products() -> None:
+    inputs = views(40, 16)
+
+    def ambient(first: Tensor, second: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return node_contrast(first, second, 0.5)
+
+    found, full = (solved(loss, *inputs) for loss in (ambient, lambda u, v: node_contrast(u, v, 0.5)))
+    expected = solved(lambda u, v: node_contrast(u, v, 0.5, products="bfloat16"), *inputs)
+    assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+    assert not torch.equal(found[1], full[1])
+
+
+def test_a_precision_that_was_asked_for_holds_inside_autocast() -> None:
+    inputs = views(40, 16)
+    expected = solved(lambda u, v: node_contrast(u, v, 0.5), *inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # the backward pass too
+        found = solved(lambda u, v: node_contrast(u, v, 0.5, products="float32"), *inputs)
+    assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+
+
+def test_bfloat16_vectors_are_summed_in_float32() -> None:
+    first, second = (tensor.bfloat16() for tensor in views(40, 16))
+    value, gradient = solved(lambda u, v: node_contrast(u, v, 0.5), first, second)
+    expected = solved(lambda u, v: dense(u, v, 0.5), first.double(), second.double())
+    assert value.dtype == torch.float32
+    assert gradient.dtype == torch.bfloat16
+    assert value.item() == pytest.approx(expected[0].item(), rel=1e-5)
+
+
+@pytest.fixture
+def _tf32_as_before() -> Iterator[None]:
+    before = torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.usefixtures("_tf32_as_before")
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("products", ["float32", "tf32", "bfloat16"])
+def test_tf32_is_allowed_inside_the_block_alone(products: Products, allowed: bool) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    with products_in(products, torch.device("cuda")):
+        assert torch.backends.cuda.matmul.allow_tf32 == (products == "tf32")
+    assert torch.backends.cuda.matmul.allow_tf32 == allowed
+
+
+def test_a_second_derivative_is_refused() -> None:
+    first, second = (tensor.requires_grad_() for tensor in views(5, 4))
+    (gradient,) = torch.autograd.grad(node_contrast(first, second, 0.5).square(), first, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()  # type: ignore[no-untyped-call]
+
+
+def test_unknown_products_and_unequal_views_are_refused() -> None:
+    first, second = views(5, 4)
+    with pytest.raises(SettingError, match="float8"):
+        node_contrast(first, second, 0.5, products="float8")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match=r"\(5, 4\) and \(4, 4\)"):
+        node_contrast(first, second[:4], 0.5)
+
+
+# Triton decides at its import whether it interprets, so this has a process of its own.
+INTERPRETED = """
+import json
+import sys
+import torch
+from fossil.nn import _infonce_launches
+from fossil.nn._infonce_launches import KernelAffinities
+from fossil.nn.infonce import node_contrast
+
+torch.set_num_threads(1)
+calls = []
+for name in ("_band_sums", "_tile_sums", "_tile_weights", "_fused_pull"):
+    def counted(self, *given, original=getattr(KernelAffinities, name), name=name):
+        calls.append(name)
+        return original(self, *given)
+    setattr(KernelAffinities, name, counted)
+
+found = []
+for nodes, width, count, temperature, products, tile, fused in json.loads(sys.argv[1]):
+    _infonce_launches.FUSED_PULL = fused
+    random = torch.Generator().manual_seed(0)
+    first = torch.randn(nodes, width, generator=random)
+    second = first + torch.randn(nodes, width, generator=random)
+    if count is not None:
+        first[count:] = 9.0
+    leaves = [first.requires_grad_(), second.requires_grad_()]
+    number = None if count is None else torch.tensor(count)
+    calls.clear()
+    value = node_contrast(*leaves, temperature, count=number, products=products, tile_rows=tile)
+    value.backward()
+    gradient = torch.stack([leaf.grad for leaf in leaves])
+    found.append({"value": value.item(), "gradient": gradient.tolist(), "calls": sorted(set(calls))})
+print(json.dumps(found))
+"""
+
+# nodes, width, count, temperature, products, tile rows, fused gradient
+CASES: list[tuple[int, int, int | None, float, Products, int | None, bool]] = [
+    (70, 16, None, 0.5, "float32", 64, False),
+    (70, 16, 50, 0.2, "float32", 100, False),
+    (70, 24, None, 0.5, "tf32", None, False),  # three tiles of sums
+    (128, 40, None, 0.5, "tf32", None, False),  # two: the last distance meets each pair twice
+    (90, 32, 30, 0.2, "tf32", 70, False),
+    (1, 16, None, 0.5, "tf32", None, False),
+    (70, 64, None, 0.5, "bfloat16", 50, False),
+    (90, 64, 60, 0.5, "bfloat16", None, False),
+    (90, 64, 60, 0.5, "bfloat16", None, True),
+    (70, 64, None, 0.5, "bfloat16", None, True),
+    (40, 16, 0, 0.5, "bfloat16", None, False),
+]
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> list[dict[str, Any]]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-c", INTERPRETED, json.dumps(CASES)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@needs_triton
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[repr(case) for case in CASES])
+def test_interpreted_kernels_give_the_float64_loss(interpreted: list[dict[str, Any]], index: int) -> None:
+    nodes, width, count, temperature, products, _, fused = CASES[index]
+    found = interpreted[index]
+    sums = "_tile_sums" if products == "float32" else "_band_sums"
+    assert found["calls"] == sorted([sums, "_fused_pull" if fused else "_tile_weights"])
+    gradient = torch.tensor(found["gradient"])
+    kept = nodes if count is None else count
+    assert not gradient[:, kept:].any()
+    if not kept:
+        assert found["value"] == 0
+        return
+    first, second = (tensor[:kept].double() for tensor in views(nodes, width))
+    expected = solved(lambda u, v: dense(u, v, temperature), first, second)
+    if nodes == 1:  # its loss is a constant
+        assert gradient.abs().max() < 1e-6
+        expected = expected[0], gradient.flatten(0, 1)
+    assert_agrees((torch.tensor(found["value"]), gradient[:, :kept].flatten(0, 1)), expected, TOLERANCE[products])
+
+
+NO_ASSEMBLER = 77
+
+COMPILED = """
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from fossil.nn import _infonce_launches as launches
+
+tools = Path(triton.__file__).parent / "backends/nvidia/bin"
+if not (tools / "cuobjdump").exists() or not (tools / "ptxas").exists():
+    sys.exit(77)
+name, pointer, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+sums = {"WIDTH": 512, "COUNTED": True, "PRECISION": "tf32", "TILE": 128, "DEPTH": 64 if pointer == "*bf16" else 32}
+rows, columns = launches.PULL_PARTS[512]
+pull = {"WIDTH": 512, "ROWS": rows, "COLUMNS": columns}
+kernel, constants, options = {
+    "sums": (launches.band_sums_kernel, sums, launches.BAND_LAUNCH),
+    "pull": (launches.pull_kernel, pull, launches.PULL_LAUNCH),
+}[name]
+kinds = {"vectors_pointer": pointer, "count_pointer": "*i64", "unit": "fp32"}
+signature = {
+    name: kinds.get(name, "*fp32" if name.endswith("pointer") else "i32") for name in kernel.arg_names
+} | dict.fromkeys(constants, "constexpr")
+aligned = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(kernel.arg_names) if "pointer" in name}
+source = ASTSource(kernel, signature, constants, aligned)
+compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={**options, "enable_fp_fusion": True})
+binary = folder / "kernel.cubin"
+binary.write_bytes(compiled.asm["cubin"])
+usage = subprocess.run([tools / "cuobjdump", "-res-usage", binary], capture_output=True, text=True).stdout
+stack = int(re.search(r"STACK:(\\d+)", usage)[1])
+print(json.dumps({"ptx": compiled.asm["ptx"], "stack": stack, "shared": compiled.metadata.shared}))
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize(("kernel", "pointer"), [("sums", "*bf16"), ("sums", "*fp32"), ("pull", "*bf16")])
+def test_kernels_compile_for_a_hopper_gpu_with_its_products(kernel: str, pointer: str, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path / "cache")
+    command = [sys.executable, "-c", COMPILED, kernel, pointer, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode == NO_ASSEMBLER:
+        pytest.skip("Triton has no assembler for NVIDIA GPUs here")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    kind = "bf16" if pointer == "*bf16" else "tf32"
+    assert any("wgmma.mma_async" in line and f".f32.{kind}.{kind}" in line for line in found["ptx"].splitlines())
+    assert found["stack"] <= 64  # bytes of a thread: next to nothing is spilled
+    assert found["shared"] <= 227 * 1024
