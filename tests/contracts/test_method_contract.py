@@ -24,7 +24,11 @@ from fossil.training.checkpoint import load_tensors, save_tensors
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-SMALL = {"hidden": 16, "width": 8, "num_anchors": 20, "subgraph_size": 4, "fusion_hidden": 5, "gcnii_layers": 2}
+SMALL = {
+    **{"hidden": 16, "width": 8, "projection": 8, "predictor_hidden": 16, "fusion_hidden": 5, "gcnii_layers": 2},
+    **{"num_anchors": 20, "subgraph_size": 4, "context_size": 5, "batch_size": 16, "polynomial_order": 3},
+    **{"num_classes": 3, "split_seed": 0},
+}
 NODES, FEATURES = 40, 6
 METHODS = sorted(methods())
 PRESETS = [(name, preset) for name in METHODS for preset in get_method(name).presets]

@@ -29,10 +29,17 @@ def command(
     out: Path = typer.Option(
         ..., "--out", "-o", help="Folder to write; an existing run is never overwritten without --force."
     ),
-    method: str = typer.Option("fossil", help="Name of the method; an unknown one lists those there are."),
-    preset: str | None = typer.Option(None, help="Named set of switches: released (default) or paper."),
+    method: str = typer.Option("fossil", help="Name of the method; `fossil methods` lists them."),
+    preset: str | None = typer.Option(
+        None,
+        help="Named set of switches: released (default) or paper for FOSSIL; `fossil methods` tells those of others.",
+    ),
     assignments: list[str] = typer.Option(
-        [], "--set", "-s", metavar="KEY=VALUE", help="One setting of the method; may be repeated."
+        [],
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="One setting of the method (`fossil methods --method NAME` lists them); may be repeated.",
     ),
     seed: int = typer.Option(0, help="Everything random is derived from it."),
     epochs: int | None = typer.Option(None, help="Training steps; by default the recipe's or the method's own."),
@@ -45,7 +52,11 @@ def command(
     recipe: bool = typer.Option(True, help="Use the settings published for this graph, if there are any."),
     picture: bool = typer.Option(False, "--map", help="Also draw a 2-D map of the embeddings (map.png)."),
     edges: Path | None = typer.Option(None, help="Edge table, when INPUT is a node table.", rich_help_panel=_FILES),
-    label: str | None = typer.Option(None, help="Column of classes; never used in training.", rich_help_panel=_FILES),
+    label: str | None = typer.Option(
+        None,
+        help="Column of classes; only fs_gcn and fs_mlp train on it, all other methods never see it.",
+        rich_help_panel=_FILES,
+    ),
     columns: list[str] = typer.Option(
         [],
         "--column",

@@ -9,11 +9,12 @@ from typing import TextIO
 import typer
 
 from fossil import __version__
-from fossil.cli import data, doctor, embed, evaluate
+from fossil.cli import data, doctor, embed, evaluate, methods
 from fossil.errors import FossilError, FossilWarning
 
 app = typer.Typer(
-    help="Vectors for the nodes of an attributed graph, learnt without labels.",
+    help="Vectors for the nodes of an attributed graph: FOSSIL, other methods that need no labels, and two references "
+    "that do, under one protocol.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command("embed")(embed.command)
 app.command("evaluate")(evaluate.command)
+app.command("methods")(methods.command)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.command)
 

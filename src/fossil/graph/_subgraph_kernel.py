@@ -143,13 +143,17 @@ def sample_kernel(
         first = first & (first_keys != worst)
         second = second & (second_keys != worst)
     known = tl.sum(first.to(tl.int32), 0)
-    filled = (tl.load(fillable_pointer + anchor) != 0) & (known + tl.sum(second.to(tl.int32), 0) == SIZE - 1)
+    complete = known + tl.sum(second.to(tl.int32), 0) == SIZE - 1
+    filled = tl.where(complete, tl.load(fillable_pointer + anchor), 0)
     out = nodes_pointer + row * SIZE
     # A row that is not filled means nothing, but must name nodes that there are.
-    tl.store(out + lanes, tl.zeros_like(sources) + anchor, mask=(lanes < SIZE) & ((filled == 0) | (lanes == SIZE - 1)))
-    tl.store(out + tl.cumsum(first.to(tl.int32), 0) - 1, sources, mask=first & filled)
-    tl.store(out + known + tl.cumsum(second.to(tl.int32), 0) - 1, drawn, mask=second & filled)
-    tl.store(filled_pointer + row, filled.to(tl.int8))
+    limit = tl.where(filled == 0, 0, SIZE - 1)
+    tl.store(out + lanes, tl.zeros_like(sources) + anchor, mask=(lanes < SIZE) & (lanes >= limit))
+    first_place = tl.where(first, tl.cumsum(first.to(tl.int32), 0) - 1, SIZE)
+    second_place = tl.where(second, known + tl.cumsum(second.to(tl.int32), 0) - 1, SIZE)
+    tl.store(out + first_place, sources, mask=first_place < limit)
+    tl.store(out + second_place, drawn, mask=second_place < limit)
+    tl.store(filled_pointer + row, filled)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

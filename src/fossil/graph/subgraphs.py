@@ -135,6 +135,7 @@ class SubgraphSampler:
                 PLACES=self._places,
                 BLOCK=_power(self._places),
                 STEPS=self._bisections,
+                num_warps=max(1, min(8, _power(self._places) // 256)),
             )
         return nodes, filled
 

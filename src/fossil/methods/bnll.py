@@ -45,9 +45,6 @@ from fossil.settings import setting
 
 WeightsOver = Literal["neighbours", "anchors"]
 
-# Numbers in the E×D products of one chunk of edges: 64 MiB.
-_CHUNK_ELEMENTS = 1 << 24
-
 
 class BnllSettings(BgrlSettings):
     """Settings of BNLL: those of BGRL and of the neighbours' term."""
@@ -112,12 +109,9 @@ def support_weights(
         temperature: τ.
         over: whether the weights of a row or those of a column sum to one.
     """
-    row, col = adjacency.row, adjacency.col
-    chunk = max(1, _CHUNK_ELEMENTS // first.shape[1])
-    pairs = zip(torch.split(row, chunk), torch.split(col, chunk), strict=True)
-    likeness = torch.cat([(first[i] * second[j]).sum(1) for i, j in pairs])
+    likeness = adjacency.edge_products(first, second)
     # Cosines are at most one, so that lowered exponents are never positive and sums cannot overflow.
     weights = torch.exp((likeness - 1) / temperature)
-    group = row if over == "neighbours" else col
+    group = adjacency.row if over == "neighbours" else adjacency.col
     totals = weights.new_zeros(len(first)).index_add(0, group, weights)
     return adjacency.with_values(weights / totals[group])

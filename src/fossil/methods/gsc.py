@@ -226,7 +226,7 @@ class GSC(Method[GSCGraph]):
         """Lower all costs by a point `cost_threshold` of the way from their least to their greatest, cut at zero."""
         if self.config.cost_threshold == 0:
             return costs
-        low, high = costs.aminmax()
+        low, high = costs.amin(), costs.amax()
         return torch.relu(costs - (low + self.config.cost_threshold * (high - low)))
 
     def contrast(self, distances: Distances, subgraphs: Subgraphs) -> tuple[Tensor, dict[str, Tensor | float]]:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fossil.nn.activation import biased_activation
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
 
 Activation = Literal["none", "relu", "prelu"]
@@ -70,7 +71,7 @@ class DecoupledEncoder(_TwoLayers):
         projected = features.dropout(self.drop, random).project(self.first.weight)
         branches = []
         for spread in (_identity, propagation.matmul):
-            hidden = self.activation(self.first.finish(spread(projected)))
+            hidden = self.first.finish(spread(projected), self.activation)
             branches.append(self.second.finish(spread(hidden @ self.second.weight)))
         return Branches(*branches)
 
@@ -83,7 +84,7 @@ class GCNEncoder(_TwoLayers):
     ) -> Branches:
         """Return the structure branch, N×D."""
         projected = features.dropout(self.drop, random).project(self.first.weight)
-        hidden = self.activation(self.first.finish(propagation.matmul(projected)))
+        hidden = self.first.finish(propagation.matmul(projected), self.activation)
         return Branches(None, self.second.finish(propagation.matmul(hidden @ self.second.weight)))
 
 
@@ -127,10 +128,9 @@ class _Layer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out))
         self.prelu = nn.PReLU()
 
-    def finish(self, spread: Tensor) -> Tensor:
-        """Return PReLU(S X W + b), given S X W."""
-        finished: Tensor = self.prelu(spread + self.bias)
-        return finished
+    def finish(self, spread: Tensor, *after: nn.Module) -> Tensor:
+        """Return PReLU(S X W + b), given S X W, with the activations `after` on top."""
+        return biased_activation(spread, self.bias, self.prelu, *after)
 
 
 def _identity(values: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from fossil.nn.activation import biased_activation
 from fossil.nn.encoders import Branches, Encoder
 from fossil.nn.sparse import SparseMatrix, rows_of
 from fossil.nn.tensors import GraphTensors
@@ -53,8 +54,7 @@ class _OneLayer(Generator):
 
     def finish(self, values: Tensor) -> Tensor:
         """Add the bias and apply the activation."""
-        finished: Tensor = self.activation(values + self.bias)
-        return finished
+        return biased_activation(values, self.bias, self.activation)
 
 
 class GATOnEmbeddings(_OneLayer):
@@ -108,8 +108,7 @@ class GCNOnEmbeddings(_OneLayer):
 
     def finish(self, values: Tensor) -> Tensor:
         """Add the bias, apply the layer's PReLU and then the activation."""
-        finished: Tensor = self.activation(self.prelu(values + self.bias))
-        return finished
+        return biased_activation(values, self.bias, self.prelu, self.activation)
 
 
 class RandomEdgeDropping(Generator):

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fossil.accelerate import serves
 from fossil.errors import SettingError
 from fossil.nn._affinities import Affinities, Products, products_in, taking_part
 from fossil.nn.unit import unit_vectors
-from fossil.transport.gpu_kernels import serves
 
 __all__ = ["Products", "node_contrast"]
 

@@ -2,7 +2,8 @@
 
 PyTorch multiplies CSR matrices fast but offers no gradient for the stored values on every device. The one function
 here serves adjacency sums, sparse feature matrices and attention alike: the backward pass multiplies by the
-transpose, whose pattern is worked out once per graph.
+transpose, whose pattern is worked out once per graph. Sparse products and softmax are float32 inside `torch.autocast`
+too, and float64 where they are given float64.
 """
 
 from __future__ import annotations
@@ -16,9 +17,15 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-# Rows of the E×D products that the gradient of the values needs at once: 2^24 floats are 64 MiB.
+from fossil.accelerate import kernels, serves
+
+_KERNELS = "fossil.nn._edge_kernel"
+# Numbers in the E×D products of one chunk of edges, where no kernel does without them: 64 MiB.
 _CHUNK_ELEMENTS = 1 << 24
+# A GPU multiplies features of this density faster as a dense matrix, which may take so many bytes.
+_DENSE_FROM, _DENSE_BYTES = 0.05, 512 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +75,43 @@ class SparseMatrix:
         crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         return crow, self.row[order], order
 
+    @cached_property
+    def _product_indices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Offsets and columns of this matrix and of its transpose, for products: 32 bits where a GPU gains by it."""
+        crow, col, _ = self.transposed
+        short = self.col.device.type == "cuda" and max(self.num_entries, *self.shape) < 1 << 31
+        kind = torch.int32 if short else torch.int64
+        return self.crow.to(kind), self.col.to(kind), crow.to(kind), col.to(kind)
+
     def with_values(self, values: Tensor) -> SparseMatrix:
         """Return the same pattern with other default values, keeping what was worked out about the pattern."""
         other = SparseMatrix(self.crow, self.col, values, self.shape)
-        other.__dict__.update(row=self.row, transposed=self.transposed)
+        other.__dict__.update(row=self.row, transposed=self.transposed, _product_indices=self._product_indices)
         return other
 
     def matmul(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
         """Return the product with `dense` (C×D), with `values` in place of the stored ones if given: R×D."""
-        product: Tensor = _Product.apply(self.values if values is None else values, dense, self)  # type: ignore[no-untyped-call]
+        values, dense = _at_least_float32(self.values if values is None else values, dense)
+        product: Tensor = _Product.apply(values, dense, self)  # type: ignore[no-untyped-call]
         return product
+
+    def edge_products(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the dot product of `first[i]` and `second[j]` for each entry (i, j): E.
+
+        Args:
+            first: R×D.
+            second: C×D.
+        """
+        first, second = _at_least_float32(first, second)
+        products: Tensor = _EdgeProducts.apply(first, second, self)  # type: ignore[no-untyped-call]
+        return products
 
     def row_softmax(self, scores: Tensor) -> Tensor:
         """Return `scores` (E) turned into weights that sum to one within each row."""
+        (scores,) = _at_least_float32(scores)
+        if _are_served(scores):
+            weights: Tensor = _RowSoftmax.apply(scores, self.crow)  # type: ignore[no-untyped-call]
+            return weights
         highest = scores.new_full((self.shape[0],), -torch.inf)
         highest = highest.scatter_reduce(0, self.row, scores.detach(), "amax")
         weights = torch.exp(scores - highest.index_select(0, self.row))
@@ -93,35 +124,93 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, dense: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
         ctx.save_for_backward(values, dense)
-        return _multiply(matrix.crow, matrix.col, values, matrix.shape, dense)
+        return _multiply(matrix, values, dense)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        (gradient,) = gradients
         values, dense = ctx.saved_tensors
-        matrix: SparseMatrix = ctx.matrix
-        rows, columns = matrix.shape
-        for_values = for_dense = None
-        if ctx.needs_input_grad[0]:
-            chunk = max(1, _CHUNK_ELEMENTS // dense.shape[1])
-            pieces = [
-                (gradient[row] * dense[col]).sum(1)
-                for row, col in zip(torch.split(matrix.row, chunk), torch.split(matrix.col, chunk), strict=True)
-            ]
-            for_values = torch.cat(pieces) if pieces else torch.zeros_like(values)
-        if ctx.needs_input_grad[1]:
-            crow, col, order = matrix.transposed
-            for_dense = _multiply(crow, col, values[order], (columns, rows), gradient)
+        needs_values, needs_dense, _ = ctx.needs_input_grad
+        for_values = _edge_products(ctx.matrix, gradients[0], dense) if needs_values else None
+        for_dense = _multiply_transposed(ctx.matrix, values, gradients[0]) if needs_dense else None
         return for_values, for_dense, None
 
 
-def _multiply(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
-    with warnings.catch_warnings():
+class _EdgeProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix = matrix
+        ctx.save_for_backward(first, second)
+        return _edge_products(matrix, first, second)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        first, second = ctx.saved_tensors
+        needs_first, needs_second, _ = ctx.needs_input_grad
+        for_first = _multiply(ctx.matrix, gradients[0], second) if needs_first else None
+        for_second = _multiply_transposed(ctx.matrix, gradients[0], first) if needs_second else None
+        return for_first, for_second, None
+
+
+class _RowSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, crow: Tensor) -> Tensor:
+        weights: Tensor = kernels(_KERNELS).row_softmax(crow, scores.contiguous())
+        ctx.save_for_backward(weights, crow)
+        return weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        weights, crow = ctx.saved_tensors
+        return kernels(_KERNELS).row_softmax_gradient(crow, weights, gradients[0].contiguous()), None
+
+
+def _multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
+    crow, col, _, _ = matrix._product_indices
+    return _csr_product(crow, col, values, matrix.shape, dense)
+
+
+def _multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
+    _, _, crow, col = matrix._product_indices
+    rows, columns = matrix.shape
+    return _csr_product(crow, col, values.index_select(0, matrix.transposed[2]), (columns, rows), dense)
+
+
+def _csr_product(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
+    # Autocast would hand a narrow type to sparse products, which not every device has.
+    with warnings.catch_warnings(), torch.autocast(dense.device.type, enabled=False):
         # Said once per process, of PyTorch's own CSR support and defaults: nothing a user could act on.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
-    product: Tensor = matrix @ dense.contiguous()
+        product: Tensor = matrix @ dense.contiguous()
     return product
+
+
+def _edge_products(matrix: SparseMatrix, first: Tensor, second: Tensor) -> Tensor:
+    if not matrix.num_entries:
+        return first.new_zeros(0)
+    if _are_served(first, second):
+        products: Tensor = kernels(_KERNELS).edge_products(
+            matrix.row, matrix.col, first.contiguous(), second.contiguous()
+        )
+        return products
+    chunk = max(1, _CHUNK_ELEMENTS // max(1, first.shape[1]))
+    pairs = zip(torch.split(matrix.row, chunk), torch.split(matrix.col, chunk), strict=True)
+    return torch.cat([(first[row] * second[col]).sum(1) for row, col in pairs])
+
+
+def _at_least_float32(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return tensors in the widest of their types and float32."""
+    kind = torch.float32
+    for tensor in tensors:
+        kind = torch.promote_types(kind, tensor.dtype)
+    return tuple(tensor.to(kind) for tensor in tensors)
+
+
+def _are_served(*tensors: Tensor) -> bool:
+    return all(each.dtype == torch.float32 and each.numel() for each in tensors) and serves(tensors[0].device)
 
 
 class FeatureMatrix:
@@ -132,10 +221,12 @@ class FeatureMatrix:
 
     @classmethod
     def from_host(cls, features: Any, device: torch.device | str = "cpu") -> FeatureMatrix:
-        """Copy NumPy or SciPy features to `device`, keeping their layout."""
-        if sp.issparse(features):
-            return cls(SparseMatrix.from_scipy(sp.csr_array(features), device))
-        return cls(torch.tensor(features, dtype=torch.float32, device=device))
+        """Copy NumPy or SciPy features to `device`, keeping their layout unless a GPU is faster with dense ones."""
+        if not sp.issparse(features):
+            return cls(torch.tensor(features, dtype=torch.float32, device=device))
+        if dense_is_faster(features, torch.device(device)):
+            return cls(torch.tensor(features.toarray(), dtype=torch.float32, device=device))
+        return cls(SparseMatrix.from_scipy(sp.csr_array(features), device))
 
     def dropout(self, probability: float, random: torch.Generator | None) -> FeatureMatrix:
         """Return X with each entry dropped with `probability`; X itself when `random` is None."""
@@ -150,9 +241,15 @@ class FeatureMatrix:
         return self.data @ weight if isinstance(self.data, Tensor) else self.data.matmul(weight)
 
 
+def dense_is_faster(features: Any, device: torch.device) -> bool:
+    """Tell whether sparse features (N×F, SciPy) are better multiplied as a dense matrix, and small enough for it."""
+    rows, columns = features.shape
+    return device.type == "cuda" and _DENSE_FROM * rows * columns <= features.nnz and 4 * rows * columns <= _DENSE_BYTES
+
+
 def rows_of(values: Tensor, index: Tensor) -> Tensor:
     """Return `values[index]`; its gradient adds up repeated rows without sorting them first, as that of `[]` does."""
-    return values.index_select(0, index.flatten()).unflatten(0, index.shape)
+    return values.index_select(0, index.flatten()).view(*index.shape, *values.shape[1:])
 
 
 def dropout(values: Tensor, probability: float, random: torch.Generator | None) -> Tensor:

@@ -7,7 +7,13 @@ from typing import Protocol, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-_SHOWN = {"contrast": "loss", "ot": "subgraphs", "node": "nodes", "fusion": "fusion", "lambda_mean": "λ"}
+_TOTALS = ("loss", "contrast")
+_SHORT = {"contrast": "loss", "ot": "subgraphs", "node": "nodes", "lambda_mean": "λ"}
+_MOST_PARTS = 6
+
+# Kept in the history, and too much for a line.
+_KEPT_BACK = ("epoch", "seconds", "effective_rank", "momentum", "subgraphs", "marginal_error")
+_KEPT_BACK_GROUPS = ("distance_", "solver_", "skipped_", "lambda_", "fusion_")
 
 
 class Reporter(Protocol):
@@ -79,5 +85,16 @@ class LiveReporter:
 
 
 def describe(record: dict[str, float]) -> str:
-    """Return the loss parts of a record in one short line."""
-    return "  ".join(f"{shown} {record[key]:.4g}" for key, shown in _SHOWN.items() if key in record)
+    """Return the loss of any method and its parts in one short line, the loss first.
+
+    >>> describe({"epoch": 3, "wasserstein": 0.4, "loss": 0.91234, "effective_rank": 7.5, "lambda_mean": 0.25})
+    'loss 0.9123  wasserstein 0.4  λ 0.25'
+    """
+    totals = [key for key in _TOTALS if key in record]
+    parts = [key for key in record if key not in totals and _is_part(key)]
+    names = {key: _SHORT.get(key, key.replace("_", " ")) for key in [*totals, *parts][:_MOST_PARTS]}
+    return "  ".join(f"{name} {record[key]:.4g}" for key, name in names.items())
+
+
+def _is_part(key: str) -> bool:
+    return key in _SHORT or not (key in _KEPT_BACK or key.startswith(_KEPT_BACK_GROUPS))

@@ -109,14 +109,26 @@ def test_subgraph_contrast_is_equation_13(positives: int) -> None:
     scores = draw(9, seed=1).exp()
     sigma = 1 / (1 + np.exp(-scores.numpy()))
     expected = -(np.log(sigma[:positives]).sum() + np.log(1 - sigma[positives:]).sum()) / 9
-    assert subgraph_contrast(scores, positives).item() == pytest.approx(expected, rel=1e-12)
+    everything = torch.ones(9, dtype=torch.bool)
+    assert subgraph_contrast(scores, positives, everything).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_subgraph_contrast_has_the_gradient_of_a_logistic_loss() -> None:
     scores = draw(6, seed=1).requires_grad_()
-    subgraph_contrast(scores, 2).backward()  # type: ignore[no-untyped-call]
+    subgraph_contrast(scores, 2, torch.ones(6, dtype=torch.bool)).backward()  # type: ignore[no-untyped-call]
     labels = torch.tensor([1.0, 1, 0, 0, 0, 0], dtype=torch.float64)
     torch.testing.assert_close(scores.grad, (torch.sigmoid(scores.detach()) - labels) / 6)
+
+
+def test_pairs_that_do_not_count_change_nothing_and_get_no_gradient() -> None:
+    scores = draw(6, seed=1).requires_grad_()
+    counted = torch.tensor([True, False, True, True, False, True])
+    loss = subgraph_contrast(scores, 3, counted)
+    alone = subgraph_contrast(scores[counted], 2, torch.ones(4, dtype=torch.bool))
+    assert loss.item() == pytest.approx(alone.item(), rel=1e-12)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert not gradient[~counted].any() and gradient[counted].all()
+    assert subgraph_contrast(scores, 3, torch.zeros(6, dtype=torch.bool)).item() == 0
 
 
 def test_effective_rank_of_a_line_is_one() -> None:

@@ -1,0 +1,184 @@
+"""Bias and one or two activations as one GPU program, and their gradients as another. Needs Triton.
+
+An activation is `prelu`, `relu` or `none`. With x = value + bias: a = f₁(x), result = f₂(a). Products and sums are
+float32 whatever is read and written; results and gradients of float32 values are those of PyTorch, which also takes
+zero for negative.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton  # type: ignore[import-untyped]
+import triton.language as tl  # type: ignore[import-untyped]
+from torch import Tensor
+
+ROWS, COLUMNS, WARPS = 8, 128, 4
+PROGRAMS = 1024
+"""Programs that a gradient is spread over, each with partial sums of its own: about eight a multiprocessor."""
+
+Slopes = tuple[Tensor | None, Tensor | None]
+Kinds = tuple[str, str]
+
+
+def activate(values: Tensor, bias: Tensor, slopes: Slopes, kinds: Kinds, kind: torch.dtype) -> Tensor:
+    """Return both activations of `values + bias`, N×D of type `kind`."""
+    count, width = values.shape
+    result = torch.empty_like(values, dtype=kind)
+    with torch.cuda.device_of(values):  # type: ignore[no-untyped-call]
+        activate_kernel[(triton.cdiv(count, ROWS), triton.cdiv(width, COLUMNS))](
+            result, values, bias, *slopes, count,
+            WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS,
+        )  # fmt: skip
+    return result
+
+
+def gradients(upstream: Tensor, values: Tensor, bias: Tensor, slopes: Slopes, kinds: Kinds) -> tuple[Tensor, ...]:
+    """Return the gradients of the values (N×D), of the bias (D) and of the two slopes (2; zero where there is none)."""
+    count, width = values.shape
+    across = triton.cdiv(width, COLUMNS)
+    most = max(1, PROGRAMS // across)
+    stretch = triton.cdiv(triton.cdiv(count, ROWS), most) * ROWS
+    down = triton.cdiv(count, stretch)
+    gradient = torch.empty_like(values)
+    bias_parts = bias.new_empty(down, width)
+    slope_parts = bias.new_empty(2, down * across)
+    with torch.cuda.device_of(values):  # type: ignore[no-untyped-call]
+        gradients_kernel[(down, across)](
+            gradient, bias_parts, slope_parts, upstream, values, bias, *slopes, count, stretch,
+            WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS,
+        )  # fmt: skip
+    return gradient, bias_parts.sum(0), slope_parts.sum(1)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _slope(pointer: tl.tensor, KIND: tl.constexpr) -> tl.tensor:
+    if KIND == "prelu":
+        return tl.load(pointer)
+    return 0.0
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _activated(values: tl.tensor, slope: tl.tensor, KIND: tl.constexpr) -> tl.tensor:
+    if KIND == "prelu":
+        return tl.where(values > 0, values, slope * values)
+    if KIND == "relu":
+        return tl.where(values <= 0, 0.0, values)  # this way round, NaN stays
+    return values
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _passed(upstream: tl.tensor, values: tl.tensor, slope: tl.tensor, KIND: tl.constexpr) -> tl.tensor:
+    """Return the gradient of what an activation was given."""
+    if KIND == "prelu":
+        return tl.where(values > 0, upstream, slope * upstream)
+    if KIND == "relu":
+        return tl.where(values <= 0, 0.0, upstream)
+    return upstream
+
+
+@triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
+def activate_kernel(
+    result_pointer: tl.tensor,
+    values_pointer: tl.tensor,
+    bias_pointer: tl.tensor,
+    first_pointer: tl.tensor,
+    second_pointer: tl.tensor,
+    count: tl.tensor,
+    WIDTH: tl.constexpr,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Write the result for block `program_id(0)` of rows and block `program_id(1)` of columns.
+
+    Args:
+        result_pointer: N×WIDTH to write.
+        values_pointer: N×WIDTH.
+        bias_pointer: WIDTH float32.
+        first_pointer: one float32, read where FIRST is `prelu`.
+        second_pointer: one float32, read where SECOND is `prelu`.
+        count: N.
+        WIDTH: D.
+        FIRST: kind of f₁.
+        SECOND: kind of f₂.
+        ROWS: rows of a block.
+        COLUMNS: columns of a block.
+    """
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (rows < count)[:, None] & (columns < WIDTH)[None, :]
+    places = rows[:, None] * WIDTH + columns[None, :]
+    bias = tl.load(bias_pointer + columns, mask=columns < WIDTH, other=0.0)
+    values = tl.load(values_pointer + places, mask=inside, other=0.0).to(tl.float32) + bias[None, :]
+    between = _activated(values, _slope(first_pointer, FIRST), FIRST)
+    result = _activated(between, _slope(second_pointer, SECOND), SECOND)
+    tl.store(result_pointer + places, result.to(result_pointer.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["count", "stretch"])  # type: ignore[untyped-decorator]
+def gradients_kernel(
+    gradient_pointer: tl.tensor,
+    bias_parts_pointer: tl.tensor,
+    slope_parts_pointer: tl.tensor,
+    upstream_pointer: tl.tensor,
+    values_pointer: tl.tensor,
+    bias_pointer: tl.tensor,
+    first_pointer: tl.tensor,
+    second_pointer: tl.tensor,
+    count: tl.tensor,
+    stretch: tl.tensor,
+    WIDTH: tl.constexpr,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Write the gradient of stretch `program_id(0)` of rows in block `program_id(1)` of columns, and its sums.
+
+    Args:
+        gradient_pointer: N×WIDTH gradient of the values to write.
+        bias_parts_pointer: stretches×WIDTH float32 sums of it to write.
+        slope_parts_pointer: 2×programs float32 gradients of the slopes to write.
+        upstream_pointer: N×WIDTH gradient of the result.
+        values_pointer: N×WIDTH.
+        bias_pointer: WIDTH float32.
+        first_pointer: one float32, read where FIRST is `prelu`.
+        second_pointer: one float32, read where SECOND is `prelu`.
+        count: N.
+        stretch: rows of a program, a multiple of ROWS.
+        WIDTH: D.
+        FIRST: kind of f₁.
+        SECOND: kind of f₂.
+        ROWS: rows treated at a time.
+        COLUMNS: columns of a block.
+    """
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    bias = tl.load(bias_pointer + columns, mask=columns < WIDTH, other=0.0)
+    first, second = _slope(first_pointer, FIRST), _slope(second_pointer, SECOND)
+    bias_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
+    first_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
+    second_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
+    begin = tl.program_id(0).to(tl.int64) * stretch
+    for start in range(begin, tl.minimum(begin + stretch, count), ROWS):
+        rows = start + tl.arange(0, ROWS)
+        inside = (rows < count)[:, None] & (columns < WIDTH)[None, :]
+        places = rows[:, None] * WIDTH + columns[None, :]
+        values = tl.load(values_pointer + places, mask=inside, other=0.0).to(tl.float32) + bias[None, :]
+        upstream = tl.load(upstream_pointer + places, mask=inside, other=0.0).to(tl.float32)
+        between = _activated(values, first, FIRST)
+        after = _passed(upstream, between, second, SECOND)
+        gradient = _passed(after, values, first, FIRST)
+        if FIRST == "prelu":
+            first_sums += tl.where(values > 0, 0.0, values * after)
+        if SECOND == "prelu":
+            second_sums += tl.where(between > 0, 0.0, between * upstream)
+        bias_sums += gradient
+        tl.store(gradient_pointer + places, gradient.to(gradient_pointer.dtype.element_ty), mask=inside)
+    across = tl.num_programs(1)
+    part = tl.program_id(0) * across + tl.program_id(1)
+    parts = tl.num_programs(0) * across
+    bias_start = bias_parts_pointer + tl.program_id(0) * WIDTH
+    tl.store(bias_start + columns, tl.sum(bias_sums, 0), mask=columns < WIDTH)
+    tl.store(slope_parts_pointer + part, tl.sum(tl.sum(first_sums, 0), 0))
+    tl.store(slope_parts_pointer + parts + part, tl.sum(tl.sum(second_sums, 0), 0))
