@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import typing
 from functools import cache
 from pathlib import Path
@@ -21,14 +22,14 @@ from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.registry import get_method, methods, recipes
 from fossil.training.checkpoint import load_tensors, save_tensors
+from fossil.training.progress import describe
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-SMALL = {
-    **{"hidden": 16, "width": 8, "projection": 8, "predictor_hidden": 16, "fusion_hidden": 5, "gcnii_layers": 2},
-    **{"num_anchors": 20, "subgraph_size": 4, "context_size": 5, "batch_size": 16, "polynomial_order": 3},
-    **{"num_classes": 3, "split_seed": 0},
-}
+_WIDTHS = ("hidden", "predictor_hidden", "fusion_hidden", "projection", "width")
+_COUNTS = {"num_anchors": 20, "subgraph_size": 4, "context_size": 5, "batch_size": 16, "gcnii_layers": 2}
+_SPLIT = {"num_classes": 3, "split_seed": 0}  # what a run fills in
+SMALL = dict(zip(_WIDTHS, (16, 16, 5, 8, 8), strict=True)) | _COUNTS | _SPLIT
 NODES, FEATURES = 40, 6
 METHODS = sorted(methods())
 PRESETS = [(name, preset) for name in METHODS for preset in get_method(name).presets]
@@ -41,6 +42,8 @@ def make_graph(kind: str) -> Graph:
     np.fill_diagonal(edges, False)
     if kind != "directed":
         edges |= edges.T
+    if kind == "no edges":
+        edges[:] = False
     if kind == "isolated nodes":
         edges[-6:] = edges[:, -6:] = False
     features = random.random((NODES, 1 if kind == "one feature" else FEATURES), dtype=np.float32)
@@ -94,6 +97,24 @@ def assert_finite(records: list[dict[str, float]], trained: Trainer) -> None:
 def test_two_steps_give_finite_losses_weights_and_embeddings(name: str, preset: str, graph: str) -> None:
     trained = trainer(name, preset, graph=graph)
     assert_finite(train(trained), trained)
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_a_graph_without_edges_is_trained_on_or_refused_with_a_remedy(name: str, preset: str) -> None:
+    try:
+        trained = trainer(name, preset, graph="no edges")
+    except GraphError as error:
+        assert error.what and error.remedy
+    else:
+        assert_finite(train(trained), trained)
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_the_progress_line_begins_with_the_loss_and_is_short(name: str, preset: str) -> None:
+    record = train(trainer(name, preset), epochs=1)[0]
+    line = describe({**record, "epoch": 1, "seconds": 0.1})
+    assert re.match(r"loss -?[\d.]+(e[+-]\d+)?(  |$)", line)
+    assert len(line) < 100 and "epoch" not in line and "rank" not in line
 
 
 def choices() -> list[Any]:
@@ -163,6 +184,20 @@ def test_equal_seeds_give_equal_bits_and_other_seeds_other_embeddings(name: str,
         vectors.append(trained.method.encode(trained.prepared).vectors)
     assert torch.equal(vectors[0], vectors[1])
     assert not torch.allclose(vectors[0], vectors[2])
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(name: str, preset: str, tmp_path: Path) -> None:
+    whole, stopped, continued = trainer(name, preset), trainer(name, preset), trainer(name, preset)
+    train(whole, epochs=3)
+    stopped.run(3, lambda epoch, record: epoch == 1)
+    save_tensors(tmp_path / "checkpoint", stopped.state(), {})
+    continued.load_state(load_tensors(tmp_path / "checkpoint").tensors, stopped.epoch)
+    train(continued, epochs=3)
+    expected, found = whole.method.state_dict(), continued.method.state_dict()
+    assert continued.epoch == 3 and all(torch.equal(expected[key], found[key]) for key in expected)
+    vectors = [one.method.encode(one.prepared).vectors for one in (whole, continued)]
+    assert torch.equal(*vectors)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -108,6 +108,10 @@ def embed(source: str, *further: str) -> list[str]:
     return ["embed", source, "--out", "out", *TRAIN, *further]
 
 
+def with_method(source: str, method: str, *further: str) -> list[str]:
+    return ["embed", source, "--out", "out", "--method", method, "--epochs", "2", "--device", "cpu", *further]
+
+
 def use(source: str, *further: str, out: str = "vectors") -> list[str]:
     return ["embed", source, "--run", "out", "--out", out, *further]
 
@@ -160,6 +164,8 @@ asked("`--set` without a value", "digits", "--set", "alpha")
 asked("no epochs", "digits", "--epochs", "0")
 asked("an unknown preset", "digits", "--preset", "papre")
 asked("an unknown method", "digits", "--method", "fosil")
+asked("a method whose name is like no other", "digits", "--method", "word2vec")
+case("a setting of another method")(lambda folder: with_method("digits", "dgi", "--set", "alpha=0.3"))
 asked("an unknown device", "digits", "--device", "gpu")
 asked("a device that is not there", "digits", "--device", "cuda:99")
 asked("an unknown treatment", "digits", "--self-loops", "delete")
@@ -202,6 +208,16 @@ def _(folder: Path) -> list[str]:
 
     town(folder, write)
     return embed("town")
+
+
+def without_labels(folder: Path) -> None:
+    write_table(town(folder) / "nodes.csv", HEADER[:-1], [row[:-1] for row in rows(range(NODES))])
+
+
+@case("a method that trains on labels, and no labels")
+def _(folder: Path) -> list[str]:
+    without_labels(folder)
+    return with_method("town", "fs_gcn")
 
 
 @case("no features at all")
@@ -342,7 +358,7 @@ after_run("another file in place of the embeddings", "evaluate", "out", spoil=ot
 
 @case("scores without labels")
 def _(folder: Path) -> list[str]:
-    write_table(town(folder) / "nodes.csv", HEADER[:-1], [row[:-1] for row in rows(range(NODES))])
+    without_labels(folder)
     finished(folder)
     return ["evaluate", "out"]
 
@@ -351,6 +367,22 @@ def _(folder: Path) -> list[str]:
 def _(folder: Path) -> list[str]:
     finished(folder, "cora")  # the name of a graph that is trained on a number of nodes per class
     return ["evaluate", "out", "--nodes-per-class", "18"]
+
+
+@case("a run that was trained on labels, under a protocol with other splits")
+def _(folder: Path) -> list[str]:
+    town(folder)
+    assert here(*with_method("town", "fs_gcn"), cwd=folder).status == 0
+    return ["evaluate", "out", "--protocol", "paper"]
+
+
+@case("runs that were trained on different splits, in one table")
+def _(folder: Path) -> list[str]:
+    town(folder)
+    assert here(*with_method("town", "fs_gcn"), cwd=folder).status == 0
+    other = with_method("town", "fs_mlp", "--set", "split=paper")
+    assert here(*other, "--out", "other", cwd=folder).status == 0
+    return ["evaluate", "out", "other"]
 
 
 # Trained runs and new nodes.

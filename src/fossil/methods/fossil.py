@@ -21,7 +21,7 @@ from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
 from fossil.nn.contrast import effective_rank, mean_of, node_contrast, subgraph_contrast
-from fossil.nn.costs import exponential_cost, thresholded
+from fossil.nn.costs import exponential_cost, thresholded_cost
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
 from fossil.nn.generators import (
@@ -272,7 +272,7 @@ class Fossil(Method[FossilGraph]):
 
     def cost(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the costs between the nodes of paired subgraphs (Eq. 10), B×K×K."""
-        return thresholded(exponential_cost(first, second, self.config.temperature), self.config.cost_threshold)
+        return thresholded_cost(first, second, self.config.temperature, self.config.cost_threshold)
 
     def penalty(self, view: View) -> tuple[Tensor, Record]:
         """Return the embedding fusion loss L_θ (Section 4.6.3)."""

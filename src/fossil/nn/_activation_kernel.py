@@ -12,7 +12,8 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-ROWS, COLUMNS, WARPS = 8, 128, 4
+ROWS, COLUMNS = 8, 128
+LAUNCH = {"ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": True}
 PROGRAMS = 1024
 """Programs that a gradient is spread over, each with partial sums of its own: about eight a multiprocessor."""
 
@@ -26,9 +27,8 @@ def activate(values: Tensor, bias: Tensor, slopes: Slopes, kinds: Kinds, kind: t
     result = torch.empty_like(values, dtype=kind)
     with torch.cuda.device_of(values):  # type: ignore[no-untyped-call]
         activate_kernel[(triton.cdiv(count, ROWS), triton.cdiv(width, COLUMNS))](
-            result, values, bias, *slopes, count,
-            WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS,
-        )  # fmt: skip
+            result, values, bias, *slopes, count, WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], **LAUNCH
+        )
     return result
 
 
@@ -45,7 +45,7 @@ def gradients(upstream: Tensor, values: Tensor, bias: Tensor, slopes: Slopes, ki
     with torch.cuda.device_of(values):  # type: ignore[no-untyped-call]
         gradients_kernel[(down, across)](
             gradient, bias_parts, slope_parts, upstream, values, bias, *slopes, count, stretch,
-            WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], ROWS=ROWS, COLUMNS=COLUMNS, num_warps=WARPS,
+            WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], **LAUNCH,
         )  # fmt: skip
     return gradient, bias_parts.sum(0), slope_parts.sum(1)
 

@@ -11,9 +11,9 @@ import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
 # Edges of a program and columns multiplied at a time: 16 numbers of either row for each of 128 threads.
-EDGES, DEPTH, PRODUCT_WARPS = 16, 128, 4
+PRODUCT_LAUNCH = {"EDGES": 16, "DEPTH": 128, "num_warps": 4, "enable_fp_fusion": True}
 # Entries of a row at a time. Most rows are shorter, and a hub of ten thousand still takes only 40 turns.
-ENTRIES, SOFTMAX_WARPS = 256, 2
+SOFTMAX_LAUNCH = {"ENTRIES": 256, "num_warps": 2, "enable_fp_fusion": True}
 
 _LOWEST = tl.constexpr(-3.4028234e38)  # finite, because the difference of two infinities is not a number
 
@@ -22,10 +22,9 @@ def edge_products(row: Tensor, col: Tensor, first: Tensor, second: Tensor) -> Te
     """Return the dot product of `first[row]` and `second[col]` for each edge (E), float32."""
     products = torch.empty(len(col), device=col.device)
     with torch.cuda.device_of(col):  # type: ignore[no-untyped-call]
-        edge_products_kernel[(triton.cdiv(len(col), EDGES),)](
-            products, row, col, first, second, len(col),
-            WIDTH=first.shape[1], EDGES=EDGES, DEPTH=DEPTH, num_warps=PRODUCT_WARPS,
-        )  # fmt: skip
+        edge_products_kernel[(triton.cdiv(len(col), PRODUCT_LAUNCH["EDGES"]),)](
+            products, row, col, first, second, len(col), WIDTH=first.shape[1], **PRODUCT_LAUNCH
+        )
     return products
 
 
@@ -33,7 +32,7 @@ def row_softmax(crow: Tensor, scores: Tensor) -> Tensor:
     """Return weights (E) that sum to one within each row, float32."""
     weights = torch.empty_like(scores)
     with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
-        row_softmax_kernel[(len(crow) - 1,)](weights, crow, scores, ENTRIES=ENTRIES, num_warps=SOFTMAX_WARPS)
+        row_softmax_kernel[(len(crow) - 1,)](weights, crow, scores, **SOFTMAX_LAUNCH)
     return weights
 
 
@@ -41,9 +40,7 @@ def row_softmax_gradient(crow: Tensor, weights: Tensor, upstream: Tensor) -> Ten
     """Return the gradient of the scores (E), given the weights and their gradient."""
     gradient = torch.empty_like(weights)
     with torch.cuda.device_of(weights):  # type: ignore[no-untyped-call]
-        row_softmax_gradient_kernel[(len(crow) - 1,)](
-            gradient, crow, weights, upstream, ENTRIES=ENTRIES, num_warps=SOFTMAX_WARPS
-        )
+        row_softmax_gradient_kernel[(len(crow) - 1,)](gradient, crow, weights, upstream, **SOFTMAX_LAUNCH)
     return gradient
 
 

@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fossil.accelerate import kernels, serves
 
 _SHORTEST = 1e-6
+_KERNELS = "fossil.nn._row_kernel"
 
 
 def unit_vectors(vectors: Tensor) -> Tensor:
     """Return each vector (last dimension) divided by its length; one shorter than 1e-6 stays as it is.
 
     A node without features and edges has a zero embedding. Dividing by a tiny constant in place of its length would
-    give it a gradient of 1e12 and drown all others.
+    give it a gradient of 1e12 and drown all others. It can be differentiated once.
     """
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / torch.where(length > _SHORTEST, length, torch.ones_like(length))
+    unit: Tensor = _UnitVectors.apply(vectors)  # type: ignore[no-untyped-call]
+    return unit
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:
     """Return the cosine between paired vectors, along the last dimension."""
     return (unit_vectors(first) * unit_vectors(second)).sum(-1)
+
+
+class _UnitVectors(torch.autograd.Function):
+    """Lengths are kept as -1 for vectors that are too short."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        if _is_fused(vectors):
+            rows = vectors.contiguous()
+            unit, length = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
+            width = rows.shape[-1]
+            kernels(_KERNELS).unit_kernel[(length.numel(),)](unit, length, rows, _SHORTEST, width, BLOCK=_block(width))
+        else:
+            wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+            measured = torch.linalg.vector_norm(wide, dim=-1)
+            length = torch.where(measured > _SHORTEST, measured, -1)
+            unit = wide / torch.where(measured > _SHORTEST, measured, 1)[..., None]
+        ctx.save_for_backward(unit, length)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        unit, length = ctx.saved_tensors
+        outer = gradients[0].contiguous()
+        if _is_fused(unit) and outer.dtype == unit.dtype:
+            gradient, width = torch.empty_like(unit), unit.shape[-1]
+            kernels(_KERNELS).unit_gradient_kernel[(length.numel(),)](
+                gradient, unit, length, outer, width, BLOCK=_block(width)
+            )
+            return gradient
+        along = torch.where(length > 0, (unit * outer).sum(-1), 0)
+        plain: Tensor = (outer - unit * along[..., None]) / length.abs()[..., None]
+        return plain
+
+
+def _is_fused(vectors: Tensor) -> bool:
+    return vectors.dtype == torch.float32 and vectors.numel() > 0 and serves(vectors.device)
+
+
+def _block(width: int) -> int:
+    return max(16, 1 << (width - 1).bit_length())

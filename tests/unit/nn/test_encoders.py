@@ -82,6 +82,43 @@ def test_decoupled_encoder_is_the_written_formula(activation: Activation, direct
         torch.testing.assert_close(branch.double(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [DecoupledEncoder, GCNEncoder])
+def test_saved_weights_keep_their_names(kind: type[Encoder]) -> None:
+    layers = [f"{layer}.{name}" for layer in ("first", "second") for name in ("weight", "bias", "prelu.weight")]
+    assert sorted(build(kind, "prelu").state_dict()) == sorted([*layers, "activation.weight"])
+    assert sorted(build(kind, "relu").state_dict()) == sorted(layers)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_gradients_of_the_decoupled_encoder_are_those_of_the_written_formula(layout: str) -> None:
+    encoder = build(DecoupledEncoder)
+    weights = {name: value.detach().double().requires_grad_() for name, value in encoder.named_parameters()}
+    spread, x = adjacency(directed=True), features()
+    found = encoder(
+        FeatureMatrix.from_host(sp.csr_array(x.numpy()) if layout == "sparse" else x.numpy()), sparse(spread)
+    )
+    (found.feature.square().sum() + found.structure.square().sum()).backward()
+    total = torch.zeros((), dtype=torch.float64)
+    for matrix in (torch.eye(NODES).double(), spread.double()):
+        hidden = plain_activation(plain_layer(x.double(), matrix, weights, "first"), "prelu", weights)
+        total = total + plain_layer(hidden, matrix, weights, "second").square().sum()
+    total.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in encoder.named_parameters():
+        assert parameter.grad is not None and weights[name].grad is not None
+        torch.testing.assert_close(parameter.grad.double(), weights[name].grad, rtol=1e-4, atol=1e-4)
+
+
+def test_bfloat16_autocast_gives_nearly_the_same_embeddings() -> None:
+    encoder, x, spread = build(DecoupledEncoder), FeatureMatrix(features()), sparse(adjacency())
+    expected = encoder(x, spread)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = encoder(x, spread)
+        (found.feature.float().square().mean() + found.structure.float().square().mean()).backward()
+    for branch, wanted in zip(found, expected, strict=True):
+        assert (branch.float() - wanted).norm() < 0.02 * wanted.norm()
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+
+
 def test_feature_branch_is_the_structure_branch_of_the_identity_graph() -> None:
     encoder = build(DecoupledEncoder)
     x = FeatureMatrix(features())

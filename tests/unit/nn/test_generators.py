@@ -158,6 +158,26 @@ def test_gcn_on_embeddings_is_gcnconv_with_the_layers_prelu() -> None:
     torch.testing.assert_close(found.feature, generator.activation(generator.prelu(raw)))
 
 
+def test_saved_weights_keep_their_names() -> None:
+    attention = {"weight", "bias", "attention.to_centre", "attention.to_neighbour"}
+    assert set(GATOnEmbeddings(WIDTH, nn.PReLU()).state_dict()) == attention | {"activation.weight"}
+    assert set(GATOnEmbeddings(WIDTH, nn.ReLU()).state_dict()) == attention
+    expected = {"weight", "bias", "prelu.weight", "activation.weight"}
+    assert set(GCNOnEmbeddings(WIDTH, nn.PReLU()).state_dict()) == expected
+
+
+def test_bfloat16_autocast_gives_nearly_the_same_branches() -> None:
+    generator, given = shaken(GATOnEmbeddings(WIDTH, nn.PReLU())), branches(True)
+    graph = tensors(dense_adjacency(True))
+    expected = generator(given, graph, None)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = generator(given, graph, None)
+        found.structure.float().square().mean().backward()
+    for branch, wanted in zip(found, expected, strict=True):
+        assert (branch.float() - wanted).norm() < 0.03 * wanted.norm()
+    assert given.structure.grad is not None and given.structure.grad.isfinite().all()
+
+
 @pytest.mark.parametrize(
     "generator",
     [

@@ -1,3 +1,10 @@
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -5,7 +12,7 @@ import torch
 from torch import Tensor
 
 import fossil.nn.sparse as module
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dense_is_faster, dropout
 
 
 def random(seed: int = 0) -> torch.Generator:
@@ -74,7 +81,47 @@ def test_other_values_share_the_pattern_and_leave_the_first_alone() -> None:
     doubled = matrix.with_values(2 * matrix.values)
     dense = torch.eye(8, dtype=torch.float64)
     torch.testing.assert_close(doubled.matmul(dense), 2 * matrix.matmul(dense))
-    assert doubled.transposed is matrix.transposed
+    assert doubled.transposed is matrix.transposed and doubled._product_indices is matrix._product_indices
+
+
+def test_a_transposed_product_takes_values_in_the_order_of_the_transpose() -> None:
+    matrix = pattern(6, 8)
+    crow, col, order = matrix.transposed
+    transpose = SparseMatrix(crow, col, matrix.values[order], (8, 6))
+    torch.testing.assert_close(filled(transpose, transpose.values), filled(matrix, matrix.values).T)
+
+
+@pytest.mark.parametrize("wide", [torch.float32, torch.bfloat16])
+def test_products_are_float32_inside_autocast_forward_and_backward(wide: torch.dtype) -> None:
+    double = pattern(6, 8)
+    matrix = double.with_values(double.values.float())
+    values = matrix.values.clone().requires_grad_()
+    dense = torch.randn(8, 3, generator=random(3)).to(wide).requires_grad_()
+    upstream = torch.randn(6, 3, generator=random(4))
+    with torch.autocast("cpu", torch.bfloat16):
+        product = matrix.matmul(dense, values)
+        product.backward(upstream)  # type: ignore[no-untyped-call]
+    reference = [each.detach().double().requires_grad_() for each in (values, dense)]
+    expected = filled(matrix, reference[0]) @ reference[1]
+    expected.backward(upstream.double())  # type: ignore[no-untyped-call]
+    assert product.dtype == torch.float32
+    torch.testing.assert_close(product.double(), expected)
+    assert values.grad is not None and dense.grad is not None
+    assert values.grad.dtype == torch.float32 and dense.grad.dtype == wide
+    torch.testing.assert_close(values.grad.double(), reference[0].grad)
+    tolerance = 1e-5 if wide == torch.float32 else 1e-2
+    torch.testing.assert_close(dense.grad.double(), reference[1].grad, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("chunk", [1 << 24, 6])
+def test_edge_products_are_entries_of_the_dense_product(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", chunk)
+    matrix = pattern(5, 7)
+    first = torch.randn(5, 4, generator=random(1), dtype=torch.float64).requires_grad_()
+    second = torch.randn(7, 4, generator=random(2), dtype=torch.float64).requires_grad_()
+    expected = (first @ second.T)[matrix.row, matrix.col]
+    torch.testing.assert_close(matrix.edge_products(first, second), expected, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(matrix.edge_products, (first, second))
 
 
 def test_row_softmax_and_its_gradient_are_those_of_a_masked_dense_softmax() -> None:
@@ -100,6 +147,16 @@ def test_row_softmax_of_large_scores_does_not_overflow() -> None:
     torch.testing.assert_close(found, torch.tensor([0.26894143, 0.7310586, 1, 0]))
 
 
+def test_row_softmax_of_narrow_scores_is_float32() -> None:
+    matrix = pattern(9, 9)
+    scores = torch.randn(matrix.num_entries, generator=random(7)).bfloat16().requires_grad_()
+    weights = matrix.row_softmax(scores)
+    assert weights.dtype == torch.float32
+    torch.testing.assert_close(weights.double(), matrix.row_softmax(scores.double()))
+    weights.square().sum().backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None and scores.grad.dtype == torch.bfloat16
+
+
 def test_a_matrix_without_entries_gives_zeros_and_zero_gradients() -> None:
     matrix = SparseMatrix.from_scipy(sp.csr_array((4, 5), dtype=np.float32))
     dense = torch.randn(5, 3, generator=random(), requires_grad=True)
@@ -110,6 +167,7 @@ def test_a_matrix_without_entries_gives_zeros_and_zero_gradients() -> None:
     assert dense.grad is not None and torch.equal(dense.grad, torch.zeros(5, 3))
     assert values.grad is not None and values.grad.shape == (0,)
     assert matrix.row_softmax(torch.zeros(0)).shape == (0,)
+    assert matrix.edge_products(torch.ones(4, 2), torch.ones(5, 2)).shape == (0,)
 
 
 def test_dense_and_sparse_features_project_alike() -> None:
@@ -130,6 +188,26 @@ def test_dense_and_sparse_features_project_alike() -> None:
 def test_features_keep_their_layout() -> None:
     assert isinstance(FeatureMatrix.from_host(np.eye(3)).data, Tensor)
     assert isinstance(FeatureMatrix.from_host(sp.csr_array(np.eye(3))).data, SparseMatrix)
+
+
+@pytest.mark.parametrize(
+    ("shape", "entries", "device", "expected"),
+    [
+        ((19_717, 500), 988_031, "cuda", True),  # PubMed, 10 %
+        ((19_717, 500), 988_031, "cpu", False),
+        ((100, 20), 100, "cuda:1", True),
+        ((100, 20), 99, "cuda", False),
+        ((1 << 17, 1 << 10), 1 << 24, "cuda", True),  # 512 MiB
+        (((1 << 17) + 1, 1 << 10), 1 << 24, "cuda", False),
+    ],
+)
+def test_a_gpu_takes_features_as_dense_when_they_are_full_enough_and_fit(
+    shape: tuple[int, int], entries: int, device: str, expected: bool
+) -> None:
+    indptr = np.zeros(shape[0] + 1, np.int64)
+    indptr[-1] = entries
+    features = sp.csr_array((np.ones(entries, np.float32), np.zeros(entries, np.int64), indptr), shape=shape)
+    assert dense_is_faster(features, torch.device(device)) is expected
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -187,3 +265,86 @@ def test_feature_dropout_rescales_entries_and_leaves_the_features_alone(sparse: 
     assert torch.equal(dropped[::2], torch.zeros(200, 50))
     assert abs((ratio == 0).float().mean().item() - 0.3) < 5 * (0.21 / 10_000) ** 0.5
     torch.testing.assert_close(ratio[ratio != 0], torch.full_like(ratio[ratio != 0], 1 / 0.7))
+
+
+# Triton decides at its import whether it interprets, so the kernels run in a process of their own.
+INTERPRETED = """
+import json
+import sys
+import numpy as np
+import scipy.sparse as sp
+import torch
+from fossil.nn import _edge_kernel as kernel
+from fossil.nn.sparse import SparseMatrix
+
+torch.set_num_threads(1)
+calls = []
+for name in ("edge_products", "row_softmax", "row_softmax_gradient"):
+    def counted(*given, name=name, original=getattr(kernel, name)):
+        calls.append(name)
+        return original(*given)
+    setattr(kernel, name, counted)
+
+def solved(function, *inputs, upstream):
+    leaves = [each.detach().clone().requires_grad_() for each in inputs]
+    result = function(*leaves)
+    result.backward(upstream.to(result.dtype))
+    return [result.detach(), *(leaf.grad for leaf in leaves)]
+
+def compared(function, *inputs, upstream):
+    calls.clear()
+    found = solved(function, *inputs, upstream=upstream)
+    taken = sorted(calls)
+    wanted = solved(function, *(each.double() for each in inputs), upstream=upstream)
+    errors = [((a - b).abs().max() / b.abs().max()).item() for a, b in zip(found, wanted)]
+    return {"calls": taken, "again": sorted(calls), "errors": errors, "types": [str(each.dtype) for each in found]}
+
+found = []
+for rows, columns, width, density in json.loads(sys.argv[1]):
+    random = torch.Generator().manual_seed(0)
+    kept = torch.rand(rows, columns, generator=random) < density
+    kept[0] = True  # a hub
+    kept[rows // 2] = False  # a row without entries
+    matrix = SparseMatrix.from_scipy(sp.csr_array(kept.numpy().astype(np.float32)))
+    draw = lambda *shape: torch.randn(*shape, generator=random)
+    scores = 5 * draw(matrix.num_entries) + 300  # whose exponentials overflow
+    scores[1] = -torch.inf
+    upstream, values = draw(matrix.num_entries), draw(matrix.num_entries)
+    first, second = draw(rows, width), draw(width, columns).T
+    found.append({
+        "softmax": compared(matrix.row_softmax, scores, upstream=upstream),
+        "edge products": compared(matrix.edge_products, first, second, upstream=upstream),
+        "product": compared(lambda v, d: matrix.matmul(d, v), values, second, upstream=draw(rows, width)),
+    })
+print(json.dumps(found))
+"""
+
+# rows, columns, width, density
+CASES = [(4, 3, 1, 0.5), (12, 30, 7, 0.3), (9, 300, 128, 0.05), (7, 700, 130, 0.02), (6, 257, 300, 0.0)]
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> list[dict[str, Any]]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-c", INTERPRETED, json.dumps(CASES)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[repr(case) for case in CASES])
+def test_interpreted_kernels_give_the_float64_results_and_gradients(
+    interpreted: list[dict[str, Any]], index: int
+) -> None:
+    calls = {
+        "softmax": ["row_softmax", "row_softmax_gradient"],
+        "edge products": ["edge_products"],
+        "product": ["edge_products"],
+    }
+    for name, found in interpreted[index].items():
+        assert found["calls"] == calls[name] == found["again"], name  # float64 is left to PyTorch
+        assert set(found["types"]) == {"torch.float32"}, name
+        tolerance = 3e-5 if name == "softmax" else 2e-6
+        assert all(error < tolerance for error in found["errors"]), (name, found["errors"])

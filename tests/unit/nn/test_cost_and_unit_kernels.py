@@ -1,0 +1,82 @@
+"""The GPU versions of costs and directions, interpreted on the CPU, against the plain versions in float64."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import json
+import torch
+from fossil.nn.costs import exponential_cost, thresholded, thresholded_cost
+from fossil.nn.unit import unit_vectors
+
+random = torch.Generator().manual_seed(0)
+results = []
+
+
+def plain_unit(vectors):
+    length = vectors.norm(dim=-1, keepdim=True)
+    return vectors / torch.where(length > 1e-6, length, torch.ones_like(length))
+
+
+def difference(fused, plain, inputs):
+    singles = [value.clone().requires_grad_() for value in inputs]
+    doubles = [value.double().clone().requires_grad_() for value in inputs]
+    found, expected = fused(*singles), plain(*doubles)
+    weights = torch.randn(found.shape, generator=random)
+    gradients = torch.autograd.grad((found * weights).sum(), singles)
+    wanted = torch.autograd.grad((expected * weights).sum(), doubles)
+    return [
+        float((found - expected).abs().max()),
+        max(float((one - other).abs().max() / other.abs().max()) for one, other in zip(gradients, wanted)),
+    ]
+
+
+for batch, size, width in ((3, 5, 7), (2, 17, 8), (1, 30, 4), (1, 50, 4)):
+    first, second = (torch.randn(batch, size, width, generator=random) for _ in range(2))
+    results.append(difference(
+        lambda x, y: thresholded_cost(unit_vectors(x), unit_vectors(y), 0.5, 0.1),
+        lambda x, y: thresholded(exponential_cost(plain_unit(x), plain_unit(y), 0.5), 0.1),
+        (first, second),
+    ))
+    # With itself: the diagonal is a tie for the least cost, whose gradient is along the vectors and vanishes.
+    results.append(difference(
+        lambda x: thresholded_cost(unit_vectors(x), unit_vectors(x), 0.5, 0.1),
+        lambda x: thresholded(exponential_cost(plain_unit(x), plain_unit(x), 0.5), 0.1),
+        (first,),
+    ))
+vectors = torch.randn(4, 3, 10, generator=random)
+vectors[1, 2] = 0
+results.append(difference(unit_vectors, plain_unit, (vectors[:, :2],)))
+tiny = vectors[:1, :1] * 1e-8
+results.append(difference(unit_vectors, plain_unit, (tiny,)))
+zero = torch.zeros(1, 5, requires_grad=True)
+results.append([0.0, float((torch.autograd.grad(unit_vectors(zero).sum(), zero)[0] - 1).abs().max())])
+print(json.dumps(results))
+"""
+
+
+def measured(**environment: str) -> Any:
+    kept = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=kept | environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_interpreted_kernels_give_the_values_and_gradients_of_float64() -> None:
+    results = measured(TRITON_INTERPRET="1")
+    assert len(results) == 11
+    assert all(value < 5e-6 and gradient < 2e-5 for value, gradient in results), results
+
+
+def test_tensor_operations_give_the_values_and_gradients_of_float64() -> None:
+    results = measured()
+    assert all(value < 5e-6 and gradient < 2e-5 for value, gradient in results), results
