@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -27,13 +28,15 @@ import fossil
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.report import score_result
 from fossil.fit import resolve_epochs
+from fossil.graph.findings import Treatment
+from fossil.graph.graph import Graph
 from fossil.graph.source import open_graph
 from fossil.methods.registry import get_method, recipes
 from fossil.settings import parse_assignments
 from fossil.training.runtime import describe_device, resolve_device
 
 GRAPHS = ["cora", "citeseer", "pubmed", "coauthor_cs", "actor", "chameleon", "squirrel"]
-_FOLDER = ("graph", "method", "preset", "direction", "seed")
+_FOLDER = ("graph", "method", "preset", "direction", "precision", "seed")
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
 
 
@@ -72,11 +75,12 @@ def main() -> None:
                     "protocol": arguments.protocol,
                     "epochs": resolve_epochs(method, graph, arguments.epochs),
                     "splits": arguments.splits,
+                    "precision": arguments.precision,
                     "seed": seed,
                 }
                 if key_of(wanted) in done or time.perf_counter() - began > arguments.seconds:
                     continue
-                record = wanted | measure(wanted, arguments.device, arguments.precision, arguments.runs)
+                record = wanted | measure(wanted, arguments.device, arguments.runs)
                 records.append(record)
                 arguments.results.parent.mkdir(parents=True, exist_ok=True)
                 with arguments.results.open("a") as stream:
@@ -85,10 +89,16 @@ def main() -> None:
     print_table(records)
 
 
-def measure(wanted: dict[str, Any], device: str, precision: str, runs: Path | None) -> dict[str, Any]:
+@cache
+def graph_of(name: str, direction: str) -> Graph:
+    """Read a graph once."""
+    return open_graph(name, treatment=Treatment(direction=direction)).graph
+
+
+def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str, Any]:
     """Train and score one encoder."""
     where = resolve_device(device)
-    graph = open_graph(wanted["graph"], treatment=_treatment(wanted["direction"])).graph
+    graph = graph_of(wanted["graph"], wanted["direction"])
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
     began = time.perf_counter()
@@ -101,7 +111,7 @@ def measure(wanted: dict[str, Any], device: str, precision: str, runs: Path | No
             seed=wanted["seed"],
             epochs=wanted["epochs"],
             device=device,
-            precision=precision,
+            precision=wanted["precision"],
             checkpoint_seconds=600,
             out=None if runs is None else runs / "-".join(str(wanted[name]) for name in _FOLDER),
             force=True,
@@ -109,7 +119,7 @@ def measure(wanted: dict[str, Any], device: str, precision: str, runs: Path | No
     except fossil.FossilError as error:
         # A method that fails on a graph has that as its result; the table says why.
         failure = {"accuracy": None, "test_maximum": None, "failed": str(error)}
-        return failure | {"seconds": round(time.perf_counter() - began, 2)} | _circumstances(where, precision)
+        return failure | {"seconds": round(time.perf_counter() - began, 2)} | _circumstances(where)
     seconds = time.perf_counter() - began
     rule = protocol(wanted["protocol"])
     seeds = [wanted["seed"] + 1000 * i for i in range(wanted["splits"])]
@@ -128,11 +138,11 @@ def measure(wanted: dict[str, Any], device: str, precision: str, runs: Path | No
         "subgraphs": last.get("subgraphs"),
         "marginal_error": last.get("marginal_error"),
         "peak_memory_gb": torch.cuda.max_memory_allocated(where) / 1e9 if where.type == "cuda" else None,
-    } | _circumstances(where, precision)
+    } | _circumstances(where)
 
 
-def _circumstances(device: torch.device, precision: str) -> dict[str, str]:
-    return {"device": describe_device(device), "precision": precision, "torch": torch.__version__}
+def _circumstances(device: torch.device) -> dict[str, str]:
+    return {"device": describe_device(device), "torch": torch.__version__}
 
 
 def _outcome(record: dict[str, Any]) -> str:
@@ -142,15 +152,9 @@ def _outcome(record: dict[str, Any]) -> str:
     return f"{100 * record['accuracy']:.2f}{maximum} in {record['seconds']:.1f} s"
 
 
-def _treatment(direction: str) -> Any:
-    from fossil.graph.findings import Treatment
-
-    return Treatment(direction=direction)
-
-
 def key_of(record: dict[str, Any]) -> str:
     """Return what makes two records the same measurement."""
-    names = ("graph", "method", "preset", "set", "direction", "protocol", "epochs", "splits", "seed")
+    names = ("graph", "method", "preset", "set", "direction", "protocol", "epochs", "splits", "precision", "seed")
     return json.dumps([record[name] for name in names], sort_keys=True)
 
 
@@ -165,6 +169,7 @@ def print_table(records: list[dict[str, Any]]) -> None:
     for record in records:
         extras = [f"{key}={value}" for key, value in record["set"].items()]
         extras += [record["direction"]] if record["direction"] != "keep" else []
+        extras += [record["precision"]] if record["precision"] == "bfloat16" else []
         variant = " ".join([record["preset"], *extras])
         rows[record["method"], variant, record["protocol"], record["graph"]].append(record)
     header = "method|variant|protocol|graph|encoders × splits|accuracy|test maximum|published|seconds|peak GB|λ mean"

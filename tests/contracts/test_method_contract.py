@@ -193,6 +193,7 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(name: str, pr
     stopped.run(3, lambda epoch, record: epoch == 1)
     save_tensors(tmp_path / "checkpoint", stopped.state(), {})
     continued.load_state(load_tensors(tmp_path / "checkpoint").tensors, stopped.epoch)
+    assert continued.epoch == 1
     train(continued, epochs=3)
     expected, found = whole.method.state_dict(), continued.method.state_dict()
     assert continued.epoch == 3 and all(torch.equal(expected[key], found[key]) for key in expected)

@@ -128,7 +128,9 @@ def test_everything_works_without_triton(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (37, 100), (5201, 1024), (20_000, 512), (7, 2000)])
 @pytest.mark.parametrize("kinds", ["p", "pp", "pr", "r", "rp"])
 def test_activations_and_their_gradients(rows: int, width: int, kinds: str) -> None:
-    learnt = [torch.tensor([slope], device="cuda") for slope in (-0.25, 0.4)][: kinds.count("p")]
+    # With a positive slope a ReLU would leave nothing to its gradient.
+    numbers = (-0.25, 0.4) if kinds == "pr" else (0.25, -0.4)
+    learnt = [torch.tensor([number], device="cuda") for number in numbers[: kinds.count("p")]]
 
     def function(values: Tensor, bias: Tensor, *slopes: Tensor) -> Tensor:
         left = iter(slopes)

@@ -1,12 +1,12 @@
-"""The documentation says what is true: links resolve, commands parse, examples run, the settings table is current."""
+"""The documentation says what is true: links resolve, commands parse, examples run, generated pages are current."""
 
 from __future__ import annotations
 
 import doctest
-import importlib.util
+import importlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from fossil.cli.main import app
-from fossil.methods.registry import get_method
+from fossil.methods.registry import get_method, methods
 from fossil.settings import parse_assignments
 
 ROOT = Path(__file__).parents[2]
@@ -68,18 +68,39 @@ def parse(words: list[str]) -> Any:
     return command.make_context("fossil", list(words))
 
 
-def settings_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs" / "make_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))  # where Python looks when a script in that folder is run
+    return importlib.import_module
 
 
-def test_the_settings_page_is_current() -> None:
-    script = settings_script()
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run: python docs/make_settings.py"
+def test_the_settings_page_is_current(script: Callable[[str], ModuleType]) -> None:
+    made = script("make_settings")
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), "run: python docs/make_settings.py"
+
+
+def test_the_pages_of_the_methods_are_current(script: Callable[[str], ModuleType]) -> None:
+    made = script("make_methods")
+    for path, expected in made.pages().items():
+        assert path.exists() and path.read_text(encoding="utf-8") == expected, "run: python docs/make_methods.py"
+    assert {path.name for path in made.FOLDER.glob("*.md")} == {path.name for path in made.pages()} | {"fossil.md"}
+
+
+def test_every_method_is_compared_and_its_cost_is_known(script: Callable[[str], ModuleType]) -> None:
+    costs = script("make_methods").pages()[ROOT / "docs" / "methods" / "index.md"].partition("## What a step costs")
+    for name in methods():
+        assert f"| `{name}` |" in costs[0] and f"| `{name}` |" in costs[2], name
+    assert "see its page" not in costs[2]
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    reached, waiting = set(), [ROOT / "docs" / "index.md"]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            waiting += [file for file, _ in links(page) if file.exists()]
+    assert {page.resolve() for page in (ROOT / "docs").rglob("*.md")} <= reached
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

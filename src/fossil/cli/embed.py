@@ -49,7 +49,7 @@ def command(
     checkpoint_seconds: float = typer.Option(15.0, help="Least time between two checkpoints."),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped."),
     force: bool = typer.Option(False, "--force", help="Replace the run in --out."),
-    recipe: bool = typer.Option(True, help="Use the settings published for this graph, if there are any."),
+    recipe: bool = typer.Option(True, help="Use the settings that are kept for this graph and method, if any."),
     picture: bool = typer.Option(False, "--map", help="Also draw a 2-D map of the embeddings (map.png)."),
     edges: Path | None = typer.Option(None, help="Edge table, when INPUT is a node table.", rich_help_panel=_FILES),
     label: str | None = typer.Option(

@@ -256,5 +256,5 @@ def dropout(values: Tensor, probability: float, random: torch.Generator | None) 
     """Zero each entry with `probability` and rescale the rest, drawing from `random`; identity when it is None."""
     if random is None or probability == 0:
         return values
-    kept = torch.rand(values.shape, generator=random, device=values.device) >= probability
-    return values * kept / (1 - probability)
+    kept = torch.empty_like(values).bernoulli_(1 - probability, generator=random)
+    return values * kept.div_(1 - probability)

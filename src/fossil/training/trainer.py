@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -117,7 +118,9 @@ class Trainer:
             torch.cuda.empty_cache()
 
     def _make_update(self) -> Callable[[], Record]:
-        return Replay(self._follow, self.random) if self.replay else self._follow
+        # Through a weak reference, so that a trainer and all it holds on a GPU go as soon as nobody needs them.
+        here = weakref.proxy(self)
+        return Replay(lambda: here._follow(), self.random) if self.replay else lambda: here._follow()
 
     def _follow(self) -> Record:
         """Minimise each objective of an epoch in turn."""

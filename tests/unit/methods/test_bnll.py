@@ -59,7 +59,7 @@ def plain_weights(y_1: Tensor, y_2: Tensor, graph: Graph, temperature: float, ov
 def test_weights_are_those_of_a_plain_loop(
     over: WeightsOver, temperature: float, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bnll, "_CHUNK_ELEMENTS", chunk_elements)
+    monkeypatch.setattr("fossil.nn.sparse._CHUNK_ELEMENTS", chunk_elements)
     graph, (y_1, y_2) = make_graph(), vectors(2)
     adjacency = SparseMatrix.from_scipy(graph.adjacency)
     W = support_weights(normalize(y_1), normalize(y_2), adjacency, temperature, over).matmul(torch.eye(NODES))

@@ -109,7 +109,7 @@ for rows, width, numbers, kind, autocast, programs in json.loads(sys.argv[1]):
         "again": sorted(calls),
         "types": [str(each.dtype) for each in (result, *gradients)],
         "value": (result - expected).abs().max().item(),
-        "gradients": [((a - b).norm() / b.norm()).item() for a, b in zip(gradients, wanted)],
+        "gradients": [((a - b).norm() / b.norm().clamp(min=1)).item() for a, b in zip(gradients, wanted)],
     })
 print(json.dumps(found))
 """
@@ -118,8 +118,9 @@ print(json.dumps(found))
 CASES: list[tuple[int, int, list[float | None], str, bool, int]] = [
     (5, 3, [0.25], "float32", False, 1024),
     (40, 200, [0.25, 0.1], "float32", False, 1024),
-    (40, 200, [-0.5, 0.3], "float32", False, 3),  # several turns in each program, the last one not full
-    (17, 128, [0.25, None], "float32", False, 4),
+    (40, 200, [-0.5, 0.3], "float32", False, 1024),  # the second slope has nothing left to act on
+    (40, 200, [0.3, -0.5], "float32", False, 3),  # several turns in each program, the last one not full
+    (17, 128, [-0.25, None], "float32", False, 4),
     (16, 130, [None], "float32", False, 1024),
     (9, 40, [None, 0.5], "float32", False, 1024),
     (1, 1, [2.0, 0.5], "float32", False, 1024),
