@@ -181,7 +181,7 @@ def node_loss_kernels() -> Iterator[tuple[str, int, Any, dict[str, Any], dict[st
         pull = {"WIDTH": width, "ROWS": rows, "COLUMNS": columns}
         yield "bfloat16", width, node_loss.pull_kernel, pull, node_launches.PULL_LAUNCH, types["bfloat16"]
     rows, columns = node_launches.WEIGHT_PART
-    weights = {"TF32": False, "ROWS": rows, "COLUMNS": columns}
+    weights = {"ROWS": rows, "COLUMNS": columns}
     yield "bfloat16", 0, node_loss.tile_weights_kernel, weights, {"num_warps": 4}, {"weights_pointer": "*bf16"}
     sums = {"COUNTED": True, "TILE": node_launches.TILE_PART}
     yield "float32", 0, node_loss.tile_sums_kernel, sums, {"num_warps": 8}, count

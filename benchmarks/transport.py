@@ -82,7 +82,10 @@ def main() -> None:
         records.append(record)
         with path.open("a") as stream:
             stream.write(json.dumps(record | setting) + "\n")
-    print(f"{setting['hardware']}, PyTorch {setting['torch']}, POT {setting['pot']}, {setting['threads']} threads\n")
+    print(
+        f"{setting['hardware']}, PyTorch {setting['torch']}, POT {setting['pot']}, "
+        f"Numba {setting['numba']}, {setting['threads']} threads\n"
+    )
     print_table(records)
 
 
@@ -193,9 +196,18 @@ def circumstances(arguments: argparse.Namespace) -> Record:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "pot": importlib.metadata.version("POT"),
+        "numba": numba_version(),
         "fossil": importlib.metadata.version("fossil-gnn"),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def numba_version() -> str | None:
+    """Return the version of Numba, without which the CPU kernels are not used."""
+    try:
+        return importlib.metadata.version("numba")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def hardware(device: str) -> str:

@@ -106,7 +106,8 @@ def test_only_the_first_rows_take_part(count: int, products: Products) -> None:
     assert not gradient[:, kept:].any()
     tolerance = TOLERANCE[products] if kept > 3 else 1e-2
     assert value.item() == pytest.approx(expected[0].item(), rel=tolerance, abs=tolerance)
-    assert (gradient[:, :kept] - expected[1]).norm() <= tolerance * expected[1].norm() + 1e-4
+    residue = 1e-5 if products == "float32" else 1e-3  # of a gradient that is exactly zero where one row takes part
+    assert (gradient[:, :kept] - expected[1]).norm() <= tolerance * expected[1].norm() + residue
 
 
 @pytest.mark.parametrize("products", PRECISIONS)

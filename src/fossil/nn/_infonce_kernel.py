@@ -184,7 +184,6 @@ def tile_weights_kernel(
     width: tl.tensor,
     stride: tl.tensor,
     unit: tl.tensor,
-    TF32: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
@@ -200,7 +199,6 @@ def tile_weights_kernel(
         width: columns of the tile.
         stride: entries from one row of the tile to the next.
         unit: `log2(e) / τ`.
-        TF32: whether to round to what TF32 holds, because the tensor cores would cut off the rest.
         ROWS: rows that a program treats.
         COLUMNS: columns that a program treats.
     """
@@ -213,8 +211,6 @@ def tile_weights_kernel(
     similarity = tl.load(similarity_pointer + places, mask=inside, other=0.0)
     weights = tl.exp2(similarity * _LOG2_E - unit) * (row_share[:, None] + column_share[None, :])
     weights = tl.where((top + rows)[:, None] != (left + columns)[None, :], weights, 0.0)
-    if TF32:
-        weights = ((weights.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
     tl.store(weights_pointer + places, weights.to(weights_pointer.dtype.element_ty), mask=inside)
 
 

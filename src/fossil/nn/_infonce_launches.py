@@ -99,8 +99,9 @@ class KernelAffinities(Affinities):
 
     def _tile_weights(self, tile: Tensor, top: slice, left: slice, share: Tensor) -> Tensor:
         height, width = tile.shape
+        narrow = self.products == "bfloat16" or self.summands.dtype == torch.bfloat16
         weights = tile
-        if self.products == "bfloat16":  # a place of their own: programs would overwrite cosines not yet read
+        if narrow:  # a place of their own: programs would overwrite cosines not yet read
             weights = torch.empty_strided(tile.shape, tile.stride(), dtype=torch.bfloat16, device=tile.device)
         with torch.cuda.device_of(tile):  # type: ignore[no-untyped-call]
             tile_weights_kernel[(-(-height // WEIGHT_PART[0]), -(-width // WEIGHT_PART[1]))](
@@ -113,13 +114,12 @@ class KernelAffinities(Affinities):
                 width,
                 tile.stride(0),
                 self._unit_of_exponents(),
-                TF32=self.products == "tf32" and tile.is_cuda,
                 ROWS=WEIGHT_PART[0],
                 COLUMNS=WEIGHT_PART[1],
                 num_warps=4,
                 enable_fp_fusion=True,
             )
-        return weights.to(self.operands.dtype)
+        return weights.to(self.summands.dtype)
 
     def _fused_pull(self, share: Tensor) -> Tensor:
         operands = self._operands().contiguous()

@@ -72,7 +72,7 @@ def _all(value: float | int) -> ir.Constant:
 def _polynomial(builder: Any, x: Any, coefficients: tuple[float, ...]) -> Any:
     total = _all(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
-        total = builder.fadd(builder.fmul(total, x, _FUSED), _all(coefficient), _FUSED)
+        total = builder.fadd(builder.fmul(total, x, flags=_FUSED), _all(coefficient), flags=_FUSED)
     return total
 
 
