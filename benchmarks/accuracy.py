@@ -5,6 +5,7 @@ JSON-lines file. What the file already holds is not trained again, so that a lon
 
     python benchmarks/accuracy.py --seeds 5 --device cuda --precision tf32
     python benchmarks/accuracy.py --preset paper --seeds 3 --device cuda --precision tf32
+    python benchmarks/accuracy.py --methods all --device cuda --results benchmarks/results/comparison.jsonl
     python benchmarks/accuracy.py --table-only
 
 Intervals are over encoders: each encoder counts with its mean over splits. A method that trains on labels is scored
@@ -31,7 +32,7 @@ from fossil.fit import resolve_epochs
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
 from fossil.graph.source import open_graph
-from fossil.methods.registry import get_method, recipes
+from fossil.methods.registry import get_method, methods, recipes
 from fossil.settings import parse_assignments
 from fossil.training.runtime import describe_device, resolve_device
 
@@ -44,7 +45,7 @@ def main() -> None:
     """Train what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
-    parser.add_argument("--methods", nargs="+", default=["fossil"])
+    parser.add_argument("--methods", nargs="+", default=["fossil"], help="names, or all")
     parser.add_argument("--preset", help="the method's first when nothing is said")
     parser.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--direction", default="keep", choices=["keep", "symmetrize"])
@@ -58,7 +59,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--runs", type=Path, help="also keep each encoder's run folder below this one")
     parser.add_argument("--table-only", action="store_true")
+    parser.add_argument("--overview", action="store_true", help="print a row per method with a column per graph")
     arguments = parser.parse_args()
+    if arguments.methods == ["all"]:
+        arguments.methods = sorted(methods())
 
     records = read(arguments.results)
     done = {key_of(record) for record in records}
@@ -86,7 +90,7 @@ def main() -> None:
                 with arguments.results.open("a") as stream:
                     stream.write(json.dumps(record) + "\n")
                 print(f"{graph:12}{method:10}{wanted['preset']:9} seed {seed}: {_outcome(record)}", flush=True)
-    print_table(records)
+    (print_overview if arguments.overview else print_table)(records)
 
 
 @cache
@@ -202,6 +206,30 @@ def print_table(records: list[dict[str, Any]]) -> None:
             f"{sum(lambdas) / len(lambdas):.2g}" if lambdas else "",
         ]
         print("| " + " | ".join(cells) + " |")
+
+
+def print_overview(records: list[dict[str, Any]]) -> None:
+    """Print mean accuracy and published figure of every method on every graph, in percent; settings as recommended."""
+    cells = defaultdict(list)
+    for record in records:
+        if not record["set"] and record["direction"] == "keep":
+            cells[record["method"], record["graph"]].append(record)
+    print("| method | " + " | ".join(GRAPHS) + " | seconds |")
+    print("|---" * (len(GRAPHS) + 2) + "|")
+    for method in dict.fromkeys(method for method, _ in cells):
+        row = [cell_of(method, graph, cells[method, graph]) for graph in GRAPHS]
+        seconds = [record["seconds"] for graph in GRAPHS for record in cells[method, graph]]
+        print(f"| {method} | {' | '.join(row)} | {min(seconds):.1f} to {max(seconds):.1f} |")
+
+
+def cell_of(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+    """Return the mean over encoders, their number where there are several, and the published figure in brackets."""
+    recipe = recipes(method).get(graph)
+    published = f" [{recipe.published:.1f}]" if recipe and recipe.published else ""
+    kept = [100 * record["accuracy"] for record in group if "failed" not in record]
+    if not kept:
+        return ("failed" if group else "–") + published
+    return f"{mean(kept):.1f}" + (f" ({len(kept)})" if len(kept) > 1 else "") + published
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What holds for every plan of the feasible variant, whatever the problem."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ def run(problem: FusedProblem, step: float, sweeps: int = 2) -> Tensor:
     return feasible(problem, step=step, iterations=12, sweeps=sweeps, symmetric=False).plan
 
 
+@pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")
 @few
 @given(problems(), st.sampled_from([1e-3, 0.02, 0.1, 1.0, 10.0]), st.integers(1, 3))
 def test_plans_are_non_negative_and_meet_both_marginals(problem: FusedProblem, step: float, sweeps: int) -> None:

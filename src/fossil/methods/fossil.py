@@ -21,7 +21,7 @@ from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
 from fossil.nn.contrast import effective_rank, mean_of, node_contrast, subgraph_contrast
-from fossil.nn.costs import exponential_cost, thresholded_cost
+from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
 from fossil.nn.generators import (
@@ -33,6 +33,7 @@ from fossil.nn.generators import (
     RandomEdgeDropping,
 )
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix, rows_of
+from fossil.nn.subgraph_costs import SubgraphCosts, costs_between, gathered_costs, subgraph_costs
 from fossil.nn.tensors import GraphTensors
 from fossil.nn.unit import unit_vectors
 from fossil.seeding import torch_generator
@@ -149,7 +150,7 @@ class Fossil(Method[FossilGraph]):
         return True
 
     def objectives(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield both losses together, or the contrastive loss and then the fusion layer's own on a second pass."""
+        """Yield the contrastive loss, then the fusion layer's own loss on a second pass (or both as one)."""
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
         original = self.view(graph, self.encoder(graph.features, graph.propagation, random), random)
         generated = self.view(graph, self.generator(original.branches, graph, random), random)
@@ -225,27 +226,24 @@ class Fossil(Method[FossilGraph]):
         that are no subgraph are compared like the others, and count nowhere.
         """
         config = self.config
-        X, Y = (rows_of(view.embeddings, subgraphs.nodes) for view in (original, generated))  # S×K×D
+        nodes = subgraphs.nodes
         a = _others(subgraphs, random)
         b = a if config.negatives == "shared" else _others(subgraphs, random)
 
         if config.similarity == "pooled_cosine":
+            X, Y = rows_of(original.embeddings, nodes), rows_of(generated.embeddings, nodes)  # S×K×D
             cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, a), rows_of(Y, a)]))
             return torch.exp(cosines / config.temperature), {}
 
-        U, V = unit_vectors(X), unit_vectors(Y)
-        first, second = (U, V) if config.cost_similarity == "cosine" else (X, Y)
-        within = torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature)  # S×K×K
+        within = torch.exp(-sampler.adjacency(nodes) / config.temperature)  # S×K×K
         if config.structure_cost == "product":
-            both = torch.cat([first, second])
-            of_first, of_second = self.cost(both, both).chunk(2)
+            feature, of_first, of_second = self.costs(original, generated, nodes, a, b)
             source, target = of_first * within, of_first
         else:
-            # Â is made of cosines, whatever the feature costs are made of.
+            feature, of_second = self.adjacency_costs(original, generated, nodes, a, b)
             source = target = within
-            of_second = exponential_cost(V, V, config.temperature)
         problem = FusedProblem.uniform(
-            feature_cost=self.cost(torch.cat([first] * 3), torch.cat([second, rows_of(first, a), rows_of(second, b)])),
+            feature_cost=feature,
             source_structure=torch.cat([source] * 3),
             target_structure=torch.cat([of_second, rows_of(target, a), rows_of(of_second, b)]),
             alpha=self.feature_weight,
@@ -270,9 +268,25 @@ class Fossil(Method[FossilGraph]):
         }
         return torch.exp(-solution.value / temperature), solver
 
-    def cost(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the costs between the nodes of paired subgraphs (Eq. 10), B×K×K."""
-        return thresholded_cost(first, second, self.config.temperature, self.config.cost_threshold)
+    def costs(self, original: View, generated: View, nodes: Tensor, a: Tensor, b: Tensor) -> SubgraphCosts:
+        """Return the costs between and within subgraphs (Eq. 10), all made of embeddings in one way."""
+        config, first, second = self.config, original.embeddings, generated.embeddings
+        if config.cost_similarity == "cosine":
+            return subgraph_costs(first, second, nodes, a, b, config.temperature, config.cost_threshold)
+        X, Y = rows_of(first, nodes), rows_of(second, nodes)  # S×K×D
+        return gathered_costs(X, Y, a, b, config.temperature, config.cost_threshold)
+
+    def adjacency_costs(
+        self, original: View, generated: View, nodes: Tensor, a: Tensor, b: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the costs between subgraphs (3S×K×K) and the structure of the generated ones (Â, S×K×K)."""
+        config = self.config
+        X, Y = rows_of(original.embeddings, nodes), rows_of(generated.embeddings, nodes)  # S×K×D
+        # Â is made of cosines, whatever the feature costs are made of.
+        U, V = unit_vectors(X), unit_vectors(Y)
+        first, second = (U, V) if config.cost_similarity == "cosine" else (X, Y)
+        feature = costs_between(first, second, a, b, config.temperature, config.cost_threshold)
+        return feature, exponential_cost(V, V, config.temperature)
 
     def penalty(self, view: View) -> tuple[Tensor, Record]:
         """Return the embedding fusion loss L_θ (Section 4.6.3)."""
@@ -300,7 +314,7 @@ class Fossil(Method[FossilGraph]):
 
 
 class FossilV2(Fossil):
-    """FOSSIL with the node loss over the sampled subgraphs' nodes (v2): its memory does not grow with the graph."""
+    """FOSSIL with the node loss over the sampled subgraphs' nodes (v2): that loss does not grow with the graph."""
 
     name: ClassVar[str] = "fossil_v2"
     title: ClassVar[str] = "FOSSIL v2"

@@ -52,10 +52,12 @@ class FusionGate(nn.Module):
 
 
 def fuse(branches: Branches, fusion: Tensor | None) -> Tensor:
-    """Return H = H^f + λ H^s, or H^s alone where there is no feature branch."""
+    """Return H = H^f + λ H^s, or H^s alone where there is no feature branch; in float32 at least."""
     if branches.feature is None or fusion is None:
-        return branches.structure
-    return branches.feature + fusion * branches.structure
+        fused = branches.structure
+    else:
+        fused = branches.feature + fusion * branches.structure
+    return fused.to(torch.promote_types(fused.dtype, torch.float32))
 
 
 def fusion_penalty(

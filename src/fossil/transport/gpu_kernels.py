@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
-from functools import cache
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
+from fossil.accelerate import kernels, serves
 from fossil.transport.fused import Arithmetic, Order, Scored
 from fossil.transport.launches import (
     GRADIENT_LAUNCHES,
@@ -22,26 +19,12 @@ from fossil.transport.launches import (
 )
 from fossil.transport.problem import FusedProblem
 
+__all__ = ["LARGEST", "differentiate", "serves", "solve"]
+
 LARGEST = TILES[-1]
 """The most nodes on a side."""
 
-_OLDEST_CAPABILITY = (8, 0)  # what Triton supports
 _PRECISIONS: dict[Arithmetic, Precision] = {"float32": "tf32x3", "ieee": "ieee", "tf32": "tf32"}
-
-
-def serves(device: torch.device) -> bool:
-    """Tell whether the kernels run on a device. Never waits for it.
-
-    Tensors on the CPU are taken where Triton was imported with `TRITON_INTERPRET=1` in the environment, which is slow
-    and meant for tests.
-    """
-    if device.type == "cpu":
-        if os.environ.get("TRITON_INTERPRET") != "1":
-            return False
-        return _has_triton() and bool(_module("_tiles").INTERPRETED)
-    if device.type != "cuda" or torch.version.hip is not None:
-        return False
-    return _capability(device) >= _OLDEST_CAPABILITY and _has_triton()
 
 
 def solve(problem: FusedProblem, order: Order) -> Scored:
@@ -56,7 +39,7 @@ def solve(problem: FusedProblem, order: Order) -> Scored:
     plan = torch.empty_like(feature_cost)
     value, errors = feature_cost.new_empty(batch), feature_cost.new_empty((2, batch))
     tile = tile_side(n, m)
-    kernel = _module("_bapg_kernel").bapg_kernel
+    kernel = kernels("fossil.transport._bapg_kernel").bapg_kernel
     with torch.cuda.device_of(plan):  # type: ignore[no-untyped-call]
         kernel[(batch,)](
             plan,
@@ -96,7 +79,7 @@ def differentiate(
     shapes = ((batch, n, m), (batch, n, n), (batch, m, m))
     found = [plan.new_empty(shape) if wanted else None for shape, wanted in zip(shapes, needed, strict=True)]
     tile = tile_side(n, m)
-    kernel = _module("_envelope_kernel").envelope_kernel
+    kernel = kernels("fossil.transport._envelope_kernel").envelope_kernel
     with torch.cuda.device_of(plan):  # type: ignore[no-untyped-call]
         kernel[(batch,)](
             *(plan if gradient is None else gradient for gradient in found),
@@ -118,22 +101,3 @@ def differentiate(
             **GRADIENT_LAUNCHES[tile, precision].options(),
         )
     return found
-
-
-@cache
-def _capability(device: torch.device) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(device)
-
-
-@cache
-def _has_triton() -> bool:
-    try:
-        _module("_tiles")
-    except ImportError:
-        return False
-    return True
-
-
-@cache
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"fossil.transport.{name}")

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fossil.graph.graph import Graph
-from fossil.methods import bnll
 from fossil.methods.bgrl import Bgrl
 from fossil.methods.bnll import Bnll, WeightsOver, support_weights
 from fossil.nn.sparse import SparseMatrix

@@ -75,7 +75,7 @@ def test_wasserstein_is_the_fused_distance_at_the_ends_of_alpha() -> None:
 
 
 def test_trained_apart_the_contrast_moves_the_encoder_alone_and_the_penalty_the_gate_alone() -> None:
-    method, prepared = make(fusion_pass="second")
+    method, prepared = make()
     touched = []
     for objective in method.objectives(prepared, random()):
         method.zero_grad(set_to_none=True)
@@ -87,7 +87,7 @@ def test_trained_apart_the_contrast_moves_the_encoder_alone_and_the_penalty_the_
 def test_a_shared_pass_gives_the_encoder_and_the_gate_the_gradients_of_their_own_loss() -> None:
     gradients = []
     for training, parts in (("one step", ["loss"]), ("apart", ["contrast", "fusion"])):
-        method, prepared = make(fusion_drop_logit=False)
+        method, prepared = make(fusion_drop_logit=False, fusion_pass="shared")
         (objective,) = method.objectives(prepared, random())
         losses = [objective.loss] if training == "one step" else [objective.record[part] for part in parts]
         found = {}

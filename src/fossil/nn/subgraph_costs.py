@@ -1,0 +1,134 @@
+"""Cosine costs between and within sampled subgraphs (Section 4.6.1), all those of a training step together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fossil.accelerate import kernels, serves
+from fossil.nn.costs import thresholded_cost
+from fossil.nn.sparse import rows_of
+from fossil.nn.unit import unit_vectors
+from fossil.transport.launches import TILES, Launch, tile_side
+
+_KERNELS = "fossil.nn._subgraph_cost_kernel"
+_SHORTEST = 1e-6  # as in `unit_vectors`
+_PAIRS = 5  # of a subgraph: three between subgraphs, two of one with itself
+
+# By the side of the tile that holds a pair; chosen by what they compile to for sm_90. DEPTH columns of the embeddings
+# are read at a time.
+_COST_LAUNCHES = {
+    16: {"DEPTH": 32, "num_stages": 3, **Launch(1, 128).options()},
+    32: {"DEPTH": 32, "num_stages": 3, **Launch(2, 128).options()},
+    64: {"DEPTH": 32, "num_stages": 2, **Launch(4, 168).options()},
+}
+_PULL_LAUNCHES = {16: Launch(1, 128).options(), 32: Launch(4, 128).options(), 64: Launch(8, 128).options()}
+_GRADIENT_LAUNCHES = {
+    16: {"DEPTH": 64, **Launch(2, 168).options()},
+    32: {"DEPTH": 64, **Launch(4, 255).options()},
+    64: {"DEPTH": 32, **Launch(4, 255).options()},
+}
+
+
+class SubgraphCosts(NamedTuple):
+    """Cost matrices of S subgraphs.
+
+    Attributes:
+        feature: of the S pairs (H_i, Ĥ_i), then (H_i, H_a), then (H_i, Ĥ_b): 3S×K×K.
+        of_first: of each H_i with itself, S×K×K.
+        of_second: of each Ĥ_i with itself, S×K×K.
+    """
+
+    feature: Tensor
+    of_first: Tensor
+    of_second: Tensor
+
+
+def subgraph_costs(
+    first: Tensor, second: Tensor, nodes: Tensor, a: Tensor, b: Tensor, temperature: float, share: float
+) -> SubgraphCosts:
+    """Return exp(-cos/τ) of the nodes of paired subgraphs, lowered and cut as in `nn.costs.thresholded`.
+
+    It is what `thresholded_cost` gives for `unit_vectors`, on a GPU without gathering a row of embeddings, and can be
+    differentiated once.
+
+    Args:
+        first: H, N×D embeddings of one view.
+        second: Ĥ, N×D embeddings of the other.
+        nodes: S×K nodes of the subgraphs.
+        a: S rows of other subgraphs.
+        b: S rows of other subgraphs.
+        temperature: τ.
+        share: of the range of a matrix, by which its entries are lowered.
+    """
+    if _is_fused(first, second, nodes) and share > 0:
+        fused = _SubgraphCosts.apply(first, second, nodes, a, b, 1 / temperature, share)  # type: ignore[no-untyped-call]
+        return SubgraphCosts(*fused)
+    U, V = (unit_vectors(rows_of(view, nodes)) for view in (first, second))  # S×K×D
+    return gathered_costs(U, V, a, b, temperature, share)
+
+
+def gathered_costs(
+    first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float
+) -> SubgraphCosts:
+    """Return costs as `subgraph_costs` does, of the inner products of these vectors of the subgraphs' nodes, S×K×D."""
+    both = torch.cat([first, second])
+    of_first, of_second = thresholded_cost(both, both, temperature, share).chunk(2)
+    return SubgraphCosts(costs_between(first, second, a, b, temperature, share), of_first, of_second)
+
+
+def costs_between(first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float) -> Tensor:
+    """Return the costs between subgraphs alone, of the inner products of their nodes' vectors (S×K×D): 3S×K×K."""
+    partners = torch.cat([second, rows_of(first, a), rows_of(second, b)])
+    return thresholded_cost(torch.cat([first] * 3), partners, temperature, share)
+
+
+def _is_fused(first: Tensor, second: Tensor, nodes: Tensor) -> bool:
+    floats = first.dtype == second.dtype == torch.float32
+    return floats and nodes.numel() > 0 and first.numel() > 0 and nodes.shape[1] <= TILES[-1] and serves(first.device)
+
+
+class _SubgraphCosts(torch.autograd.Function):
+    """The costs by GPU kernels; the gradient of a node that many subgraphs share is added up in any order."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, first: Tensor, second: Tensor, nodes: Tensor, a: Tensor, b: Tensor, rate: float, share: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        views = first.contiguous(), second.contiguous()
+        rows = nodes.contiguous(), a.contiguous(), b.contiguous()
+        count, size = nodes.shape
+        tile = tile_side(size, size)
+        feature, of_first, of_second = (first.new_empty(pairs * count, size, size) for pairs in (3, 1, 1))
+        cosines, lengths = first.new_empty(_PAIRS, count, size, size), first.new_empty(2, count, size)
+        with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
+            kernels(_KERNELS).subgraph_cost_kernel[(count, _PAIRS)](
+                feature, of_first, of_second, cosines, lengths, *views, *rows, _SHORTEST, rate, share, count, size,
+                WIDTH=first.shape[1], TILE=tile, **_COST_LAUNCHES[tile],
+            )  # fmt: skip
+        ctx.save_for_backward(*views, *rows, cosines, lengths)
+        ctx.settings = rate, share
+        return feature, of_first, of_second
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        first, second, nodes, a, b, cosines, lengths = ctx.saved_tensors
+        (count, size), width = nodes.shape, first.shape[1]
+        tile = tile_side(size, size)
+        pulls, drags = torch.empty_like(cosines), first.new_empty(2, _PAIRS, count, size)
+        gradients = first.new_zeros(2, *first.shape)
+        outer = [gradient.contiguous() for gradient in upstream]
+        launch = _GRADIENT_LAUNCHES[tile]
+        with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
+            kernels(_KERNELS).pull_kernel[(count, _PAIRS)](
+                pulls, drags, cosines, lengths, *outer, a, b, *ctx.settings, count, size,
+                TILE=tile, **_PULL_LAUNCHES[tile],
+            )  # fmt: skip
+            kernels(_KERNELS).embedding_gradient_kernel[(count, -(-width // launch["DEPTH"]))](
+                *gradients, pulls, drags, first, second, nodes, a, b, count, size, WIDTH=width, TILE=tile, **launch
+            )
+        return *gradients, None, None, None, None, None
