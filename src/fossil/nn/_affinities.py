@@ -13,6 +13,9 @@ from torch import Tensor
 Products: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 
 
+_LEAST_FOR_NARROW_COSINES = 0.5
+
+
 class Affinities:
     """The symmetric 2N×2N matrix A = exp((Z Zᵀ - 1)/τ) with a zero diagonal; one tile of it exists at a time.
 
@@ -32,10 +35,13 @@ class Affinities:
             tile_rows: side of a tile; the device and N decide when None.
         """
         self.unit, self.count, self.temperature, self.products = unit, count, temperature, products
-        self.operands = operand(unit, products)
-        # Cosines go through an exponential, the sums of the gradient do not: on a GPU these take bfloat16 even where
-        # cosines are in TF32, because it is three times as fast and their error averages out.
-        self.summands = operand(unit, "bfloat16") if products == "tf32" and unit.is_cuda else self.operands
+        # Cosines go through an exponential, the sums of the gradient do not: these can take narrower numbers. On a GPU
+        # they take bfloat16 even where cosines are in TF32, because it is three times as fast and the error averages
+        # out. A CPU rounds the cosines themselves to bfloat16, which is too much for a small τ.
+        exact = products == "bfloat16" and not unit.is_cuda and temperature < _LEAST_FOR_NARROW_COSINES
+        self.operands = unit if exact else operand(unit, products)
+        narrow = products == "bfloat16" or (products == "tf32" and unit.is_cuda)
+        self.summands = operand(unit, "bfloat16") if narrow else self.operands
         self.side = min(tile_rows or _tile_rows(unit), len(unit))
 
     def row_sums(self) -> Tensor:
@@ -81,7 +87,7 @@ class Affinities:
         """Return A_rc (share_r + share_c), as an operand of a product."""
         self._exponentiate(tile, top, left)
         tile.mul_(share[top, None] + share[None, left])
-        return tile.to(self.summands.dtype) if tile.is_cuda else operand(tile, self.products)
+        return operand(tile, "bfloat16" if self.summands.dtype == torch.bfloat16 else self.products)
 
     def _exponentiate(self, tile: Tensor, top: slice, left: slice) -> None:
         tile.sub_(1 / self.temperature).exp_()
@@ -98,8 +104,8 @@ def operand(matrix: Tensor, products: Products) -> Tensor:
     """Return a matrix as products of that precision take it, rounded to the nearest."""
     if products == "bfloat16":
         narrow = matrix.to(torch.bfloat16)
-        # A CPU would give a bfloat16 result too, so there only the entries are bfloat16.
-        return narrow if matrix.is_cuda else narrow.to(matrix.dtype)
+        # A processor without instructions for bfloat16 multiplies it far slower than float32.
+        return narrow if matrix.is_cuda or _multiplies_narrow_numbers() else narrow.to(matrix.dtype)
     if products == "tf32" and matrix.is_cuda:  # the tensor cores would cut off the last 13 bits
         return (matrix.view(torch.int32) + 0x1000).bitwise_and_(-0x2000).view(torch.float32)
     return matrix
@@ -109,6 +115,9 @@ def multiply(left: Tensor, right: Tensor, out: Tensor, *, alpha: float = 1, beta
     """Make `out` be beta out + alpha left right, summed in the type of `out`; where beta is 0 it may hold anything."""
     if left.dtype == out.dtype:
         torch.addmm(out, left, right, beta=beta, alpha=alpha, out=out)
+    elif not out.is_cuda:  # the product itself is rounded to bfloat16, its sum with others is not
+        product = torch.mm(left, right)
+        out.add_(product, alpha=alpha) if beta else out.copy_(product).mul_(alpha)
     elif _adds_narrow_products(out.device):
         torch.addmm(out, left, right, out.dtype, beta=beta, alpha=alpha, out=out)
     else:
@@ -125,6 +134,12 @@ def _adds_narrow_products(device: torch.device) -> bool:
     except (RuntimeError, TypeError):
         return False
     return True
+
+
+@cache
+def _multiplies_narrow_numbers() -> bool:
+    """Tell whether this processor has instructions for bfloat16."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 @contextmanager

@@ -40,10 +40,10 @@ def node_contrast(
             over them. The others can hold anything and get a gradient of exactly zero. Below 1 the loss is zero.
         products: precision of the products of vectors, forward and backward; sums, exponentials, logarithms and the
             gradient are float32 in any case. `tf32` is for GPUs, where the sums of its gradient take bfloat16 operands
-            (an error of less than 1e-3), and means `float32` elsewhere. `bfloat16` rounds the
-            operands, which saves no time on a CPU. None means `bfloat16` inside `torch.autocast` to it, else `tf32` on
-            a GPU where PyTorch is allowed to use it, else `float32`. Float64 vectors are multiplied in float64,
-            whatever is said here.
+            (an error of less than 1e-3), and means `float32` elsewhere. `bfloat16` rounds the operands, and saves time
+            where the processor has instructions for it. None means `bfloat16` inside `torch.autocast` to it, else
+            `tf32` on a GPU where PyTorch is allowed to use it, else `float32`. Float64 vectors are multiplied in
+            float64, whatever is said here.
         tile_rows: rows of a tile; the device and N decide when None.
 
     Returns:
