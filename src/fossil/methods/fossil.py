@@ -42,7 +42,7 @@ from fossil.transport import FusedProblem, pooled_cosine, solve
 Record = dict[str, Tensor | float]
 
 # Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
-_HIDDEN_COPIES, _WIDTH_COPIES = 8, 30
+_HIDDEN_COPIES, _WIDTH_COPIES = 12, 40
 _MOST_TILE_ROWS, _FEWEST_TILE_ROWS = 4096, 256
 
 
