@@ -46,17 +46,15 @@ def load_vector(start: tl.tensor, length: tl.tensor, TILE: tl.constexpr) -> tl.t
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _rounded(matrix: tl.tensor) -> tl.tensor:
-    """Return each entry to the nearest 11 bits, which TF32 holds exactly; the tensor cores would cut off the others."""
-    bits = matrix.to(tl.int32, bitcast=True)
-    return ((bits + 0x1000) & -8192).to(tl.float32, bitcast=True)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
 def _split(matrix: tl.tensor) -> tl.tensor:
-    """Return the first 11 bits of each entry and the next 11."""
-    rough = _rounded(matrix)
-    return rough, _rounded(matrix - rough)
+    """Return each entry to the nearest 11 bits, which TF32 holds exactly, and the rest.
+
+    Of the rest the tensor cores take the first bits and cut off the others, which changes the product by no more than
+    float32 itself does.
+    """
+    bits = matrix.to(tl.int32, bitcast=True)
+    rough = ((bits + 0x1000) & -8192).to(tl.float32, bitcast=True)
+    return rough, matrix - rough
 
 
 @triton.jit  # type: ignore[untyped-decorator]
