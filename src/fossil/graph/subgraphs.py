@@ -78,8 +78,9 @@ class SubgraphSampler:
         self._edge_keys = rows * self.num_nodes + col
         self._frontiers = find_frontiers(crow, col, size, reach)
         # Fewer than K sources either have no more neighbours than this, counted with repeats, and all are looked at;
-        # or so many that a random choice of this size holds enough distinct ones, but for odds below 1e-14.
-        self._places = 2 * size * size
+        # or so many that a random choice of this size holds enough distinct ones, but for odds below 1e-11 even where
+        # all sources have the same neighbours.
+        self._places = 2 * size * size + 128
         highest = int(self.degree.max()) if self.num_nodes else 0
         self._bisections = max(1, highest.bit_length())
 
@@ -161,7 +162,7 @@ class SubgraphSampler:
             return sources.new_full((len(sources), self.size), NONE)
         found, which, crowded = self._look_around(sources, seeds[:, :1])
         found = without(found, excluded)
-        found, which = first_distinct(found, seeds[:, 1:2], self._places // 2, which)
+        found, which = first_distinct(found, seeds[:, 1:2], self._places, which)
         suitable = (found != NONE) & ~(crowded & self._repeated(sources, which, found, crowded, wanted))
         return packed(found, suitable & (suitable.cumsum(1) <= wanted), self.size)
 

@@ -9,13 +9,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
-from fossil.nn.costs import thresholded_cost
+from fossil.nn.costs import exponential_cost, thresholded
 from fossil.nn.sparse import rows_of
-from fossil.nn.unit import unit_vectors
+from fossil.nn.unit import SHORTEST, unit_vectors
 from fossil.transport.launches import TILES, Launch, tile_side
 
 _KERNELS = "fossil.nn._subgraph_cost_kernel"
-_SHORTEST = 1e-6  # as in `unit_vectors`
 _PAIRS = 5  # of a subgraph: three between subgraphs, two of one with itself
 
 # By the side of the tile that holds a pair; chosen by what they compile to for sm_90. DEPTH columns of the embeddings
@@ -52,8 +51,8 @@ def subgraph_costs(
 ) -> SubgraphCosts:
     """Return exp(-cos/τ) of the nodes of paired subgraphs, lowered and cut as in `nn.costs.thresholded`.
 
-    It is what `thresholded_cost` gives for `unit_vectors`, on a GPU without gathering a row of embeddings, and can be
-    differentiated once.
+    It is what `thresholded` gives for the `exponential_cost` of `unit_vectors`, on a GPU without gathering a row of
+    embeddings, and can be differentiated once.
 
     Args:
         first: H, N×D embeddings of one view.
@@ -76,14 +75,14 @@ def gathered_costs(
 ) -> SubgraphCosts:
     """Return costs as `subgraph_costs` does, of the inner products of these vectors of the subgraphs' nodes, S×K×D."""
     both = torch.cat([first, second])
-    of_first, of_second = thresholded_cost(both, both, temperature, share).chunk(2)
+    of_first, of_second = thresholded(exponential_cost(both, both, temperature), share).chunk(2)
     return SubgraphCosts(costs_between(first, second, a, b, temperature, share), of_first, of_second)
 
 
 def costs_between(first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float) -> Tensor:
     """Return the costs between subgraphs alone, of the inner products of their nodes' vectors (S×K×D): 3S×K×K."""
     partners = torch.cat([second, rows_of(first, a), rows_of(second, b)])
-    return thresholded_cost(torch.cat([first] * 3), partners, temperature, share)
+    return thresholded(exponential_cost(torch.cat([first] * 3), partners, temperature), share)
 
 
 def _is_fused(first: Tensor, second: Tensor, nodes: Tensor) -> bool:
@@ -106,7 +105,7 @@ class _SubgraphCosts(torch.autograd.Function):
         cosines, lengths = first.new_empty(_PAIRS, count, size, size), first.new_empty(2, count, size)
         with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
             kernels(_KERNELS).subgraph_cost_kernel[(count, _PAIRS)](
-                feature, of_first, of_second, cosines, lengths, *views, *rows, _SHORTEST, rate, share, count, size,
+                feature, of_first, of_second, cosines, lengths, *views, *rows, SHORTEST, rate, share, count, size,
                 WIDTH=first.shape[1], TILE=tile, **_COST_LAUNCHES[tile],
             )  # fmt: skip
         ctx.save_for_backward(*views, *rows, cosines, lengths)

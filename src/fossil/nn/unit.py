@@ -10,7 +10,9 @@ from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
 
-_SHORTEST = 1e-6
+SHORTEST = 1e-6
+"""Vectors no longer than this have no direction."""
+
 _KERNELS = "fossil.nn._row_kernel"
 
 
@@ -38,12 +40,12 @@ class _UnitVectors(torch.autograd.Function):
             rows = vectors.contiguous()
             unit, length = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
             width = rows.shape[-1]
-            kernels(_KERNELS).unit_kernel[(length.numel(),)](unit, length, rows, _SHORTEST, width, BLOCK=_block(width))
+            kernels(_KERNELS).unit_kernel[(length.numel(),)](unit, length, rows, SHORTEST, width, BLOCK=_block(width))
         else:
             wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
             measured = torch.linalg.vector_norm(wide, dim=-1)
-            length = torch.where(measured > _SHORTEST, measured, -1)
-            unit = wide / torch.where(measured > _SHORTEST, measured, 1)[..., None]
+            length = torch.where(measured > SHORTEST, measured, -1)
+            unit = wide / torch.where(measured > SHORTEST, measured, 1)[..., None]
         ctx.save_for_backward(unit, length)
         return unit
 
