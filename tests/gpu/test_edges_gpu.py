@@ -102,17 +102,70 @@ def test_row_softmax_and_its_gradient(size: tuple[int, int, int, int]) -> None:
 
 
 @needs_triton
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+@pytest.mark.parametrize("width", [1, 7, 30, 128, 130, 1024])
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_planned_products_are_scipys_and_always_the_same(
+    size: tuple[int, int, int, int], width: int, kind: torch.dtype
+) -> None:
+    kernel = importlib.import_module("fossil.nn._sparse_kernel")
+    matrix = graph(*size)
+    crow, col, order = matrix.transposed
+    index = [each.to(kind) for each in (matrix.crow, matrix.col, crow, col, order)]
+    exact = sp.csr_array(
+        (matrix.values.double().cpu().numpy(), matrix.col.cpu().numpy(), matrix.crow.cpu().numpy()), matrix.shape
+    )
+    for plan, host in ((kernel.make_plan(*index[:2]), exact), (kernel.make_plan(*index[2:]), exact.T)):
+        dense = draw(host.shape[1], width)
+        found = kernel.product(plan, matrix.values, dense)
+        wanted = torch.from_numpy(host @ dense.double().cpu().numpy())
+        assert (found.cpu() - wanted).norm() <= 2e-6 * wanted.norm()
+        assert (found.cpu()[np.diff(sp.csr_array(host).indptr) == 0] == 0).all()
+        assert torch.equal(found, kernel.product(plan, matrix.values, dense))
+    assert (kernel.make_plan(*index[:2]).partial_sums > 0) == (size[3] > 0)
+
+
+@needs_triton
+def test_a_recorded_product_follows_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = used("fossil.nn._sparse_kernel", "product", "product", monkeypatch)
+    matrix = graph(3000, 3000, 40, hub=2900)
+    values, dense, upstream = draw(matrix.num_entries), draw(3000, 512, seed=1), draw(3000, 512, seed=2)
+    leaves = [values.requires_grad_(), dense.requires_grad_()]
+
+    def step() -> list[Tensor]:
+        product = matrix.matmul(dense, values)
+        return [product.detach(), *torch.autograd.grad(product, leaves, upstream)]
+
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    recording = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recording):
+        recorded = step()
+    with torch.no_grad():
+        values.copy_(draw(matrix.num_entries, seed=3))
+    recording.replay()
+    for found, wanted in zip(recorded, step(), strict=True):
+        assert torch.equal(found, wanted)
+    assert len(launched) == 6  # forward and backward of three steps
+
+
+@needs_triton
 def test_the_kernels_are_used_for_float32_and_not_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = used("fossil.nn._edge_kernel", "products", "edge_products", monkeypatch)
     rows = used("fossil.nn._edge_kernel", "softmax", "row_softmax", monkeypatch)
+    multiplied = used("fossil.nn._sparse_kernel", "product", "product", monkeypatch)
     activated = used("fossil.nn._activation_kernel", "activate", "activate", monkeypatch)
     matrix, vectors = graph(50, 70, 5), (draw(50, 8), draw(70, 8))
     for kind in (torch.float64, torch.float32):
-        assert not edges and not rows and not activated
+        assert not edges and not rows and not multiplied and not activated
         matrix.edge_products(*(each.to(kind) for each in vectors))
         matrix.row_softmax(draw(matrix.num_entries).to(kind))
+        matrix.matmul(vectors[1].to(kind), draw(matrix.num_entries).to(kind))
         biased_prelu(vectors[0].to(kind), draw(8).to(kind), [draw(1).to(kind)])
-    assert len(edges) == len(rows) == len(activated) == 1
+    assert len(edges) == len(rows) == len(multiplied) == len(activated) == 1
 
 
 def test_everything_works_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +174,8 @@ def test_everything_works_without_triton(monkeypatch: pytest.MonkeyPatch) -> Non
     matrix = graph(50, 70, 5)
     assert_agrees(matrix.row_softmax, [draw(matrix.num_entries)], draw(matrix.num_entries, seed=1))
     assert_agrees(matrix.edge_products, (draw(50, 8), draw(70, 8)), draw(matrix.num_entries, seed=1))
+    pair = draw(matrix.num_entries), draw(70, 8)
+    assert_agrees(lambda values, dense: matrix.matmul(dense, values), pair, draw(50, 8, seed=1))
     inputs = draw(50, 8), draw(8, seed=1), draw(1, seed=2)
     assert_agrees(lambda values, bias, slope: biased_prelu(values, bias, [slope]), inputs, draw(50, 8, seed=3))
 

@@ -1,6 +1,6 @@
 """Dot products over the edges of a graph and softmax within its rows as GPU programs. Needs Triton.
 
-Tensors are contiguous; offsets and indices are int64.
+Tensors are contiguous; offsets are int64, indices int32 or int64.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def edge_products_kernel(
     """
     edges = tl.program_id(0).to(tl.int64) * EDGES + tl.arange(0, EDGES)
     inside = edges < count
-    left = first_pointer + tl.load(row_pointer + edges, mask=inside, other=0)[:, None] * WIDTH
-    right = second_pointer + tl.load(col_pointer + edges, mask=inside, other=0)[:, None] * WIDTH
+    left = first_pointer + tl.load(row_pointer + edges, mask=inside, other=0).to(tl.int64)[:, None] * WIDTH
+    right = second_pointer + tl.load(col_pointer + edges, mask=inside, other=0).to(tl.int64)[:, None] * WIDTH
     sums = tl.zeros((EDGES, DEPTH), tl.float32)  # added up across threads only once, at the end
     for start in range(0, WIDTH, DEPTH):
         part = (start + tl.arange(0, DEPTH))[None, :]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,11 @@ from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
 
+if TYPE_CHECKING:
+    from fossil.nn._sparse_kernel import Plan
+
 _KERNELS = "fossil.nn._edge_kernel"
+_PRODUCT_KERNELS = "fossil.nn._sparse_kernel"
 # Numbers in the E×D products of one chunk of edges, where no kernel does without them: 64 MiB.
 _CHUNK_ELEMENTS = 1 << 24
 # A GPU multiplies features of this density faster as a dense matrix, which may take so many bytes.
@@ -76,22 +80,33 @@ class SparseMatrix:
         return crow, self.row[order], order
 
     @cached_property
-    def _product_indices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Offsets and columns of this matrix and of its transpose, for products: 32 bits where a GPU gains by it."""
+    def _product_indices(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Offsets and columns of this matrix and of its transpose, and `row`: in 32 bits where a GPU gains by it."""
         crow, col, _ = self.transposed
         short = self.col.device.type == "cuda" and max(self.num_entries, *self.shape) < 1 << 31
         kind = torch.int32 if short else torch.int64
-        return self.crow.to(kind), self.col.to(kind), crow.to(kind), col.to(kind)
+        return self.crow.to(kind), self.col.to(kind), crow.to(kind), col.to(kind), self.row.to(kind)
+
+    @cached_property
+    def _plans(self) -> tuple[Plan, Plan]:
+        """How the kernel takes this matrix and its transpose apart."""
+        crow, col, transposed_crow, transposed_col, _ = self._product_indices
+        make = kernels(_PRODUCT_KERNELS).make_plan
+        return make(crow, col), make(transposed_crow, transposed_col, self.transposed[2].to(col.dtype))
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """Return the same pattern with other default values, keeping what was worked out about the pattern."""
         other = SparseMatrix(self.crow, self.col, values, self.shape)
         other.__dict__.update(row=self.row, transposed=self.transposed, _product_indices=self._product_indices)
+        if self.num_entries and serves(self.col.device):
+            other.__dict__.update(_plans=self._plans)
         return other
 
     def matmul(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
         """Return the product with `dense` (C×D), with `values` in place of the stored ones if given: R×D."""
-        values, dense = _at_least_float32(self.values if values is None else values, dense)
+        values = self.values if values is None else values
+        if not _is_product_served(values, dense):
+            values, dense = _at_least_float32(values, dense)
         product: Tensor = _Product.apply(values, dense, self)  # type: ignore[no-untyped-call]
         return product
 
@@ -131,7 +146,7 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         values, dense = ctx.saved_tensors
         needs_values, needs_dense, _ = ctx.needs_input_grad
-        for_values = _edge_products(ctx.matrix, gradients[0], dense) if needs_values else None
+        for_values = _edge_products(ctx.matrix, gradients[0], dense.to(values.dtype)) if needs_values else None
         for_dense = _multiply_transposed(ctx.matrix, values, gradients[0]) if needs_dense else None
         return for_values, for_dense, None
 
@@ -168,14 +183,23 @@ class _RowSoftmax(torch.autograd.Function):
 
 
 def _multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
-    crow, col, _, _ = matrix._product_indices
+    if _is_product_served(values, dense):
+        return _planned_product(matrix._plans[0], values, dense)
+    crow, col, _, _, _ = matrix._product_indices
     return _csr_product(crow, col, values, matrix.shape, dense)
 
 
 def _multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
-    _, _, crow, col = matrix._product_indices
+    if _is_product_served(values, dense):
+        return _planned_product(matrix._plans[1], values, dense)
+    _, _, crow, col, _ = matrix._product_indices
     rows, columns = matrix.shape
     return _csr_product(crow, col, values.index_select(0, matrix.transposed[2]), (columns, rows), dense)
+
+
+def _planned_product(plan: Plan, values: Tensor, dense: Tensor) -> Tensor:
+    product: Tensor = kernels(_PRODUCT_KERNELS).product(plan, values.contiguous(), dense.contiguous())
+    return product
 
 
 def _csr_product(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
@@ -192,9 +216,8 @@ def _edge_products(matrix: SparseMatrix, first: Tensor, second: Tensor) -> Tenso
     if not matrix.num_entries:
         return first.new_zeros(0)
     if _are_served(first, second):
-        products: Tensor = kernels(_KERNELS).edge_products(
-            matrix.row, matrix.col, first.contiguous(), second.contiguous()
-        )
+        _, col, _, _, row = matrix._product_indices
+        products: Tensor = kernels(_KERNELS).edge_products(row, col, first.contiguous(), second.contiguous())
         return products
     chunk = max(1, _CHUNK_ELEMENTS // max(1, first.shape[1]))
     pairs = zip(torch.split(matrix.row, chunk), torch.split(matrix.col, chunk), strict=True)
@@ -211,6 +234,11 @@ def _at_least_float32(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _are_served(*tensors: Tensor) -> bool:
     return all(each.dtype == torch.float32 and each.numel() for each in tensors) and serves(tensors[0].device)
+
+
+def _is_product_served(values: Tensor, dense: Tensor) -> bool:
+    """Tell whether the kernel multiplies these. It takes bfloat16 as it is, and sums in float32 all the same."""
+    return _are_served(values) and ((dense.dtype == torch.bfloat16 and dense.numel() > 0) or _are_served(dense))
 
 
 class FeatureMatrix:
