@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import torch
@@ -30,7 +29,7 @@ from measuring import RESULTS, Record, clear, hardware, milliseconds, peak_gigab
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 ROWS = {"cpu": 1024, "cuda": 8192}
-OURS, FUSED, BARE, TILED, DENSE = "ours", "ours, fused gradient", "ours, no Triton", "checkpointed rows", "dense"
+OURS, BARE, TILED, DENSE = "ours", "ours, no Triton", "checkpointed rows", "dense"
 
 
 def dense(first: Tensor, second: Tensor, temperature: float) -> Tensor:
@@ -59,12 +58,10 @@ def checkpointed_rows(first: Tensor, second: Tensor, temperature: float) -> Tens
     return torch.stack(parts).sum() / len(unit)
 
 
-def contenders(device: torch.device, nodes: int, width: int, products: Products) -> list[tuple[str, Loss]]:
+def contenders(device: torch.device, nodes: int, products: Products) -> list[tuple[str, Loss]]:
     """Return those that can run here: the dense one only where about six matrices of all pairs fit."""
     found: list[tuple[str, Loss]] = [(OURS, _ours(products))]
     if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
-        if products == "bfloat16" and width in _launches().PULL_PARTS:
-            found.append((FUSED, _ours(products)))
         found.append((BARE, _ours(products)))
     found.append((TILED, checkpointed_rows))
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 4e9
@@ -77,20 +74,14 @@ def _ours(products: Products) -> Loss:
     return lambda first, second, temperature: node_contrast(first, second, temperature, products=products)
 
 
-def _launches() -> Any:
-    return importlib.import_module("fossil.nn._infonce_launches")
-
-
 @contextmanager
 def circumstances_of(name: str, products: Products, device: torch.device) -> Iterator[None]:
-    """Set what a contender needs: the ambient precision for the peers, the private switches for ours."""
+    """Set what a contender needs: the ambient precision for the peers, the private switch for ours."""
     before = torch.backends.cuda.matmul.allow_tf32
     with ExitStack() as stack:
         stack.enter_context(torch.autocast(device.type, torch.bfloat16, enabled=products == "bfloat16"))
         torch.backends.cuda.matmul.allow_tf32 = products == "tf32"
         stack.callback(setattr, torch.backends.cuda.matmul, "allow_tf32", before)
-        if name == FUSED:
-            stack.enter_context(mock.patch.object(_launches(), "FUSED_PULL", True))
         if name == BARE:
             stack.enter_context(mock.patch.object(infonce, "serves", lambda device: False))
         yield
@@ -138,7 +129,7 @@ def records(arguments: argparse.Namespace) -> Iterator[Record]:
         views = first.to(device).requires_grad_(), second.to(device).requires_grad_()
         for products in arguments.products:
             ours = None
-            for name, loss in contenders(device, nodes, arguments.width, products):
+            for name, loss in contenders(device, nodes, products):
                 if name in arguments.leave_out:
                     continue
                 found = measure(name, loss, views, products, arguments)
@@ -165,7 +156,7 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=1, help="calls between two looks at the clock")
     parser.add_argument("--threads", type=int, help="threads on the CPU; PyTorch's own number by default")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--leave-out", nargs="*", default=[], choices=[FUSED, BARE, TILED, DENSE])
+    parser.add_argument("--leave-out", nargs="*", default=[], choices=[BARE, TILED, DENSE])
     parser.add_argument("--results", type=Path, help="file to add records to; by default under benchmarks/results")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():

@@ -28,6 +28,7 @@ from triton.compiler import ASTSource  # type: ignore[import-untyped]
 
 from fossil.nn import _infonce_kernel as node_loss
 from fossil.nn import _infonce_launches as node_launches
+from fossil.nn import _row_kernel as rows_of_views
 from fossil.transport._bapg_kernel import bapg_kernel
 from fossil.transport._envelope_kernel import envelope_kernel
 from fossil.transport.launches import GRADIENT_LAUNCHES, SOLVER_LAUNCHES, Launch, Precision, scoring_precision
@@ -102,7 +103,7 @@ def compile_kernel(
     kernel: Any, constants: dict[str, Any], options: dict[str, Any], types: dict[str, str] | None = None
 ) -> Resources:
     """Compile a kernel, with `types` for pointers to anything but float32, and read its machine code."""
-    kinds = {"pointer": "*fp32", "alpha": "fp32", "unit": "fp32"}
+    kinds = {"pointer": "*fp32"} | dict.fromkeys(("alpha", "unit", "shortest", "factor", "exponent"), "fp32")
     signature = {name: kinds.get(name.rsplit("_", 1)[-1], "i32") for name in kernel.arg_names}
     signature |= (types or {}) | dict.fromkeys(constants, "constexpr")
     places = [place for place, name in enumerate(kernel.arg_names) if name.endswith("_pointer")]
@@ -177,12 +178,21 @@ def node_loss_kernels() -> Iterator[tuple[str, int, Any, dict[str, Any], dict[st
         depth = node_launches.BAND_DEPTH[torch.bfloat16 if products == "bfloat16" else torch.float32]
         sums = {"WIDTH": width, "COUNTED": True, "PRECISION": "tf32", "TILE": node_launches.BAND_TILE, "DEPTH": depth}
         yield products, width, node_loss.band_sums_kernel, sums, node_launches.BAND_LAUNCH, types[products] | count
-    for width, (rows, columns) in node_launches.PULL_PARTS.items():
-        pull = {"WIDTH": width, "ROWS": rows, "COLUMNS": columns}
-        yield "bfloat16", width, node_loss.pull_kernel, pull, node_launches.PULL_LAUNCH, types["bfloat16"]
+    for width in (64, 512):
+        strips = {"WIDTH": width, "TILE": node_launches.BAND_TILE, "DEPTH": node_launches.BAND_DEPTH[torch.bfloat16]}
+        narrow = {"weights_pointer": "*bf16", "vectors_pointer": "*bf16"}
+        yield "bfloat16", width, node_loss.strip_weights_kernel, strips, node_launches.BAND_LAUNCH, narrow
+    for width in (64, 512):
+        launch = node_launches.row_launch(width)
+        constants = {"WIDTH": width, "COUNTED": True, "BLOCK": launch.pop("BLOCK")}
+        yield "any", width, rows_of_views.pair_gradient_kernel, constants, launch, count
+        constants |= {"ROUNDED": True, "NARROW": True}
+        yield "tf32", width, rows_of_views.unit_pairs_kernel, constants, launch, count | {"narrow_pointer": "*bf16"}
+    losses = {"COUNTED": True, "BLOCK": node_launches.LOSSES}
+    yield "any", 0, node_loss.pair_losses_kernel, losses, {"num_warps": 4}, count
     rows, columns = node_launches.WEIGHT_PART
     weights = {"ROWS": rows, "COLUMNS": columns}
-    yield "bfloat16", 0, node_loss.tile_weights_kernel, weights, {"num_warps": 4}, {"weights_pointer": "*bf16"}
+    yield "float32", 0, node_loss.tile_weights_kernel, weights, {"num_warps": 4}, {}
     sums = {"COUNTED": True, "TILE": node_launches.TILE_PART}
     yield "float32", 0, node_loss.tile_sums_kernel, sums, {"num_warps": 8}, count
 

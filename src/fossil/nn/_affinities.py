@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-Products: TypeAlias = Literal["float32", "tf32", "bfloat16"]
-
+from fossil.nn.precision import Products
 
 _LEAST_FOR_NARROW_COSINES = 0.5
 
@@ -140,20 +137,6 @@ def _adds_narrow_products(device: torch.device) -> bool:
 def _multiplies_narrow_numbers() -> bool:
     """Tell whether this processor has instructions for bfloat16."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-@contextmanager
-def products_in(products: Products, device: torch.device) -> Iterator[None]:
-    """Let float32 products on a GPU use TF32 inside the block where that is asked for, and only there."""
-    wanted, before = products == "tf32", torch.backends.cuda.matmul.fp32_precision == "tf32"
-    if device.type != "cuda" or wanted == before:
-        yield
-        return
-    torch.backends.cuda.matmul.allow_tf32 = wanted
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _tile_rows(unit: Tensor) -> int:

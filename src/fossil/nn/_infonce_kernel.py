@@ -9,6 +9,7 @@ from __future__ import annotations
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
+from fossil.nn._row_kernel import nodes_that_count, to_bfloat16
 from fossil.transport._tiles import INTERPRETED
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
@@ -39,6 +40,27 @@ def _load_rows(
     if EVEN:
         return tl.load(start + columns[None, :])
     return tl.load(start + columns[None, :], mask=(columns < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _cosines(
+    pointer: tl.tensor,
+    rows: tl.tensor,
+    columns: tl.tensor,
+    total: tl.tensor,
+    WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+    TILE: tl.constexpr,
+    DEPTH: tl.constexpr,
+) -> tl.tensor:
+    """Return the products of TILE rows of Z with TILE others."""
+    similarity = tl.zeros((TILE, TILE), tl.float32)
+    for start in range(0, WIDTH, DEPTH):
+        part = start + tl.arange(0, DEPTH)
+        own = _load_rows(pointer, rows, total, part, WIDTH, WIDTH % DEPTH == 0)
+        other = _load_rows(pointer, columns, total, part, WIDTH, WIDTH % DEPTH == 0)
+        similarity = _multiply(own, tl.trans(other), similarity, PRECISION)
+    return similarity
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -98,9 +120,7 @@ def band_sums_kernel(
     total = 2 * nodes
     rows = top * TILE + tl.arange(0, TILE)
     columns = left * TILE + tl.arange(0, TILE)
-    count = nodes.to(tl.int64)
-    if COUNTED:
-        count = tl.minimum(tl.load(count_pointer), count)
+    count = nodes_that_count(count_pointer, nodes, COUNTED)
 
     met_twice = (2 * distance == tiles) & (top >= distance)
     some_row = tl.max(_takes_part(rows, nodes, count).to(tl.int32), 0) > 0
@@ -108,12 +128,7 @@ def band_sums_kernel(
     row_sums = tl.zeros((TILE,), tl.float32)
     column_sums = tl.zeros((TILE,), tl.float32)
     if some_row & some_column & (met_twice == 0):
-        similarity = tl.zeros((TILE, TILE), tl.float32)
-        for start in range(0, WIDTH, DEPTH):
-            part = start + tl.arange(0, DEPTH)
-            own = _load_rows(vectors_pointer, rows, total, part, WIDTH, WIDTH % DEPTH == 0)
-            other = _load_rows(vectors_pointer, columns, total, part, WIDTH, WIDTH % DEPTH == 0)
-            similarity = _multiply(own, tl.trans(other), similarity, PRECISION)
+        similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, PRECISION, TILE, DEPTH)
         weights = _exponentials(similarity, rows, columns, nodes, count, unit, unit)
         row_sums = tl.sum(weights, 1)
         if distance > 0:
@@ -161,9 +176,7 @@ def tile_sums_kernel(
     column_part = tl.program_id(1)
     rows = row_part * TILE + tl.arange(0, TILE)
     columns = column_part * TILE + tl.arange(0, TILE)
-    count = nodes.to(tl.int64)
-    if COUNTED:
-        count = tl.minimum(tl.load(count_pointer), count)
+    count = nodes_that_count(count_pointer, nodes, COUNTED)
     inside = (rows < height)[:, None] & (columns < width)[None, :]
     places = rows[:, None] * stride + columns[None, :]
     similarity = tl.load(similarity_pointer + places, mask=inside, other=0.0)
@@ -175,8 +188,7 @@ def tile_sums_kernel(
 
 @triton.jit(do_not_specialize=["top", "left"])  # type: ignore[untyped-decorator]
 def tile_weights_kernel(
-    weights_pointer: tl.tensor,
-    similarity_pointer: tl.tensor,
+    tile_pointer: tl.tensor,
     share_pointer: tl.tensor,
     top: tl.tensor,
     left: tl.tensor,
@@ -187,11 +199,10 @@ def tile_weights_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Turn a tile of cosines into exp((s - 1)/τ) (share_r + share_c), the diagonal of Z Zᵀ zero.
+    """Turn a stored tile of cosines into exp((s - 1)/τ) (share_r + share_c), the diagonal of Z Zᵀ zero.
 
     Args:
-        weights_pointer: height×width weights to write, float32 or bfloat16; may be the cosines.
-        similarity_pointer: height×width cosines divided by τ, float32.
+        tile_pointer: height×width cosines divided by τ, float32; the weights take their place.
         share_pointer: 2N float32 reciprocals of the row sums, zero where a row takes no part.
         top: row of Z where the tile starts.
         left: column of Zᵀ where the tile starts.
@@ -208,53 +219,90 @@ def tile_weights_kernel(
     column_share = tl.load(share_pointer + left + columns, mask=columns < width, other=0.0)
     inside = (rows < height)[:, None] & (columns < width)[None, :]
     places = rows[:, None] * stride + columns[None, :]
-    similarity = tl.load(similarity_pointer + places, mask=inside, other=0.0)
+    similarity = tl.load(tile_pointer + places, mask=inside, other=0.0)
     weights = tl.exp2(similarity * _LOG2_E - unit) * (row_share[:, None] + column_share[None, :])
     weights = tl.where((top + rows)[:, None] != (left + columns)[None, :], weights, 0.0)
-    tl.store(weights_pointer + places, weights.to(weights_pointer.dtype.element_ty), mask=inside)
+    tl.store(tile_pointer + places, weights, mask=inside)
 
 
-@triton.jit(do_not_specialize=["total", "stretch"])  # type: ignore[untyped-decorator]
-def pull_kernel(
-    pull_pointer: tl.tensor,
+@triton.jit(do_not_specialize=["total", "top"])  # type: ignore[untyped-decorator]
+def strip_weights_kernel(
+    weights_pointer: tl.tensor,
     vectors_pointer: tl.tensor,
     share_pointer: tl.tensor,
     total: tl.tensor,
-    stretch: tl.tensor,
+    top: tl.tensor,
     unit: tl.tensor,
     WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    TILE: tl.constexpr,
+    DEPTH: tl.constexpr,
 ) -> None:
-    """Write Σ_c exp((z_r·z_c - 1)/τ) (share_r + share_c) z_c for a block of rows r and a stretch of columns c.
+    """Write exp((z_r·z_c - 1)/τ) (share_r + share_c) for a tile of a strip of rows r and columns c, both from `top` on.
 
-    Program (i, g) has block i and stretch g. It keeps its rows and their sums on chip and reads Z once, as the gradient
-    of the queries in fused attention does. Rows that take no part must be zero in Z and in the shares.
+    Program (i, j) has tile (i, j). Tiles are stored whole, so that no store has a mask: what lies past the end of Z is
+    finite and means nothing. Tiles of one column are neighbours in time and find its rows of Z in the cache.
 
     Args:
-        pull_pointer: stretches×2N×WIDTH float32 sums to write.
+        weights_pointer: weights to write, rounded to bfloat16: a matrix of as many tiles as there are programs.
         vectors_pointer: Z, 2N×WIDTH, contiguous, bfloat16.
-        share_pointer: 2N float32 reciprocals of the row sums.
+        share_pointer: 2N float32 reciprocals of the row sums, zero where a row takes no part.
         total: 2N.
-        stretch: columns c of a program, a multiple of COLUMNS.
+        top: row and column of Z Zᵀ where the strip starts.
         unit: `log2(e) / τ`.
-        WIDTH: D, a power of two.
-        ROWS: rows of a block.
-        COLUMNS: columns c treated at a time.
+        WIDTH: D.
+        TILE: side of a tile.
+        DEPTH: columns of Z multiplied at a time.
     """
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    first = tl.program_id(1) * stretch
-    parts = tl.arange(0, WIDTH)
-    own = _load_rows(vectors_pointer, rows, total, parts, WIDTH, True)
-    row_share = tl.load(share_pointer + rows, mask=rows < total, other=0.0)
-    pull = tl.zeros((ROWS, WIDTH), tl.float32)
-    for start in range(first, tl.minimum(first + stretch, total), COLUMNS):
-        columns = start + tl.arange(0, COLUMNS)
-        other = _load_rows(vectors_pointer, columns, total, parts, WIDTH, True)
-        column_share = tl.load(share_pointer + columns, mask=columns < total, other=0.0)
-        similarity = _multiply(own, tl.trans(other), tl.zeros((ROWS, COLUMNS), tl.float32), "tf32")
-        weights = tl.exp2(similarity * unit - unit) * (row_share[:, None] + column_share[None, :])
-        kept = (columns < total)[None, :] & (rows[:, None] != columns[None, :])
-        pull = _multiply(tl.where(kept, weights, 0.0).to(tl.bfloat16), other, pull, "tf32")
-    places = (tl.program_id(1).to(tl.int64) * total + rows)[:, None] * WIDTH + parts[None, :]
-    tl.store(pull_pointer + places, pull, mask=(rows < total)[:, None])
+    down = tl.program_id(0) * TILE
+    across = tl.program_id(1) * TILE
+    steps = tl.arange(0, TILE)
+    rows = top + down + steps
+    columns = top + across + steps
+    similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, "tf32", TILE, DEPTH)
+    row_share = tl.load(share_pointer + tl.minimum(rows, total - 1))
+    column_share = tl.load(share_pointer + tl.minimum(columns, total - 1))
+    weights = tl.exp2(similarity * unit - unit) * (row_share[:, None] + column_share[None, :])
+    weights = tl.where(rows[:, None] != columns[None, :], weights, 0.0)
+    stride = tl.num_programs(1) * TILE
+    start = weights_pointer + down.to(tl.int64) * stride + across  # a strip can have more entries than int32 counts
+    tl.store(
+        start + steps[:, None] * stride + steps[None, :], to_bfloat16(weights).to(weights_pointer.dtype.element_ty)
+    )
+
+
+@triton.jit(do_not_specialize=["nodes"])  # type: ignore[untyped-decorator]
+def pair_losses_kernel(
+    losses_pointer: tl.tensor,
+    share_pointer: tl.tensor,
+    totals_pointer: tl.tensor,
+    cosine_pointer: tl.tensor,
+    count_pointer: tl.tensor,
+    nodes: tl.tensor,
+    exponent: tl.tensor,
+    COUNTED: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Write what BLOCK nodes add to the mean loss, and the reciprocals of their row sums.
+
+    Args:
+        losses_pointer: a float32 sum for each program to write.
+        share_pointer: 2N float32 reciprocals to write, zero where a row takes no part.
+        totals_pointer: 2N float32 row sums of exp((Z Zᵀ - 1)/τ).
+        cosine_pointer: N float32 cosines between the two vectors of each node.
+        count_pointer: one int64, read where COUNTED.
+        nodes: N.
+        exponent: 1/τ, by which every exponent was lowered.
+        COUNTED: whether only the first `count` nodes take part, and the mean is over them.
+        BLOCK: nodes of a program.
+    """
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < nodes
+    count = nodes_that_count(count_pointer, nodes, COUNTED)
+    active = places < count
+    first = tl.load(totals_pointer + places, mask=active, other=1.0)
+    second = tl.load(totals_pointer + nodes + places, mask=active, other=1.0)
+    tl.store(share_pointer + places, tl.where(active, 1.0 / first, 0.0), mask=inside)
+    tl.store(share_pointer + nodes + places, tl.where(active, 1.0 / second, 0.0), mask=inside)
+    cosine = tl.load(cosine_pointer + places, mask=active, other=1.0)
+    losses = (tl.log(first) + tl.log(second)) / 2 + (1.0 - cosine) * exponent  # zero where a node takes no part
+    tl.store(losses_pointer + tl.program_id(0), tl.sum(losses, 0) / tl.maximum(count, 1).to(tl.float32))

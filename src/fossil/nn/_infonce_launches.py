@@ -1,18 +1,27 @@
-"""The matrix behind the node loss, computed by GPU kernels. Needs Triton: imported only where it can be used."""
+"""The node loss by GPU kernels. Needs Triton: imported only where it can be used."""
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import triton  # type: ignore[import-untyped]
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from fossil.nn._affinities import Affinities
-from fossil.nn._infonce_kernel import band_sums_kernel, pull_kernel, tile_sums_kernel, tile_weights_kernel
-
-FUSED_PULL = False
-"""Whether bfloat16 gradients take one kernel, without symmetry, in place of tiles and cuBLAS. For timing both."""
+from fossil.nn._affinities import Affinities, multiply
+from fossil.nn._infonce_kernel import (
+    band_sums_kernel,
+    pair_losses_kernel,
+    strip_weights_kernel,
+    tile_sums_kernel,
+    tile_weights_kernel,
+)
+from fossil.nn._row_kernel import pair_gradient_kernel, unit_pairs_kernel
+from fossil.nn.precision import Products, products_in
+from fossil.nn.unit import SHORTEST
 
 BANDS = 128
 """Bands of tiles whose sums are kept apart at a time: 1 KiB for each row of Z."""
@@ -20,137 +29,294 @@ BANDS = 128
 BAND_TILE = 128
 TILE_PART = 64
 WEIGHT_PART = (16, 128)
+LOSSES = 1024
+"""Nodes whose losses one program adds."""
 
 # Two programs of 8 warps share a multiprocessor of an H200, so that one multiplies while another exponentiates.
 BAND_LAUNCH: dict[str, Any] = {"num_warps": 8, "num_stages": 3, "maxnreg": 128}
 BAND_DEPTH = {torch.bfloat16: 64, torch.float32: 32}
 
-# Rows and columns at a time, by D: rows and their sums fill the registers, columns the shared memory.
-PULL_PARTS = {64: (128, 128), 128: (128, 128), 256: (128, 64), 512: (64, 64)}
-PULL_LAUNCH: dict[str, Any] = {"num_warps": 8, "num_stages": 2}
-PULL_PROGRAMS = 264
-"""Programs that the pull of few nodes is spread over: two for each multiprocessor of an H200."""
+MOST_STRIP_ROWS = 4096
+"""With D = 512 their sums are 128 blocks of 128×128, for the 132 multiprocessors of an H200."""
+FEWEST_STRIPS, UNDIVIDED_ROWS = 3, 3000
+"""Symmetry halves the products of all but the diagonal blocks, which is not worth it for so few rows of Z."""
 
 
-class KernelAffinities(Affinities):
-    """`Affinities` for float32 vectors: row sums in one kernel unless in full float32, tiles in one kernel each."""
+class KernelInfoNCE(torch.autograd.Function):
+    """Mean over the rows r of Z = [U; V] of log Σ_{c≠r} exp(z_r·z_c/τ) - z_r·z_pair(r)/τ, from the vectors of U, V."""
 
-    def row_sums(self) -> Tensor:
-        """Return the 2N sums of the rows over all columns that take part."""
-        return super().row_sums() if self.products == "float32" else self._band_sums()
+    @staticmethod
+    def forward(
+        ctx: Any,
+        first: Tensor,
+        second: Tensor,
+        count: Tensor | None,
+        temperature: float,
+        products: Products,
+        tile_rows: int | None,
+    ) -> Tensor:
+        ctx.settings = temperature, products, tile_rows
+        ctx.kind = torch.promote_types(first.dtype, second.dtype)
+        with torch.cuda.device_of(first), products_in(products, first.device):  # type: ignore[no-untyped-call]
+            pairs = unit_pairs(first, second, count, products)
+            totals = _matrix(pairs.unit, pairs.narrow, count, *ctx.settings).row_sums()
+            loss, share = _mean_loss(totals, pairs.cosine, count, temperature)
+        ctx.save_for_backward(pairs.unit, pairs.narrow, pairs.length, share, count)
+        return loss
 
-    def pull(self, share: Tensor) -> Tensor:
-        """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part."""
-        fused = FUSED_PULL and self.products == "bfloat16" and self.unit.shape[1] in PULL_PARTS
-        return self._fused_pull(share) if fused else super().pull(share)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        unit, narrow, length, share, count = ctx.saved_tensors
+        temperature, products, _ = ctx.settings
+        total, width = unit.shape
+        with (
+            torch.cuda.device_of(unit),  # type: ignore[no-untyped-call]
+            torch.autocast(unit.device.type, enabled=False),
+            products_in(products, unit.device),
+        ):
+            pull = _matrix(unit, narrow, count, *ctx.settings).pull(share)
+            result = pull if ctx.kind == pull.dtype else torch.empty_like(pull, dtype=ctx.kind)
+            pair_gradient_kernel[(total // 2,)](
+                result,
+                pull,
+                unit,
+                length,
+                gradients[0],
+                unit if count is None else count,
+                total // 2,
+                1 / (2 * temperature),
+                WIDTH=width,
+                COUNTED=count is not None,
+                **row_launch(width),
+            )
+        return result[: total // 2], result[total // 2 :], None, None, None, None
 
-    def _band_sums(self) -> Tensor:
-        """Sum all tiles within half the matrix to the right of the diagonal, going round at the end."""
-        operands = self._operands().contiguous()
-        total, width = operands.shape
-        tiles = -(-total // BAND_TILE)
-        bands = tiles // 2 + 1
-        totals = operands.new_zeros(total, dtype=torch.float32)
-        for first in range(0, bands, BANDS):
-            number = min(BANDS, bands - first)
-            sums = totals.new_empty(2, number, total)
-            with torch.cuda.device_of(sums):  # type: ignore[no-untyped-call]
-                band_sums_kernel[(number, tiles)](
-                    sums,
-                    operands,
-                    self._count(),
-                    total // 2,
-                    first,
-                    self._unit_of_exponents(),
-                    WIDTH=width,
-                    COUNTED=self.count is not None,
-                    PRECISION="tf32",
-                    TILE=BAND_TILE,
-                    DEPTH=BAND_DEPTH[operands.dtype],
-                    **BAND_LAUNCH,
-                    enable_fp_fusion=True,
-                )
-            totals += sums.sum((0, 1))
-        return totals
+
+class UnitPairs(NamedTuple):
+    """The directions of both views.
+
+    Attributes:
+        unit: Z, the unit vectors of both views one below the other, 2N×D; zero where a row takes no part. For `tf32`
+            products they are rounded to it.
+        narrow: Z in bfloat16, with rows of zeros to the end of the last tile; None for `float32` products.
+        length: lengths, -1 for vectors that are too short, 2N.
+        cosine: of the two vectors of each node, N.
+    """
+
+    unit: Tensor
+    narrow: Tensor | None
+    length: Tensor
+    cosine: Tensor
+
+
+def unit_pairs(first: Tensor, second: Tensor, count: Tensor | None, products: Products) -> UnitPairs:
+    """Return the directions of two views, N×D each, as the products take them."""
+    nodes, width = first.shape
+    unit = torch.empty(2 * nodes, width, device=first.device)
+    narrow = None
+    if products != "float32":
+        narrow = unit.new_empty(_whole_tiles(2 * nodes), width, dtype=torch.bfloat16)
+        narrow[2 * nodes :].zero_()
+    length, cosine = unit.new_empty(2 * nodes), unit.new_empty(nodes)
+    unit_pairs_kernel[(nodes,)](
+        unit,
+        unit if narrow is None else narrow,
+        length,
+        cosine,
+        first.contiguous(),
+        second.contiguous(),
+        unit if count is None else count,
+        nodes,
+        SHORTEST,
+        WIDTH=width,
+        COUNTED=count is not None,
+        ROUNDED=products == "tf32",
+        NARROW=narrow is not None,
+        **row_launch(width),
+    )
+    return UnitPairs(unit, narrow, length, cosine)
+
+
+def row_launch(width: int) -> dict[str, int]:
+    """Return the block and the warps of kernels with a program for each row: a thread reads 16 bytes."""
+    block = max(16, triton.next_power_of_2(width))
+    return {"BLOCK": block, "num_warps": min(max(block // 128, 1), 8)}
+
+
+def _mean_loss(totals: Tensor, cosine: Tensor, count: Tensor | None, temperature: float) -> tuple[Tensor, Tensor]:
+    """Return the loss and the reciprocals of the row sums, zero where a row takes no part."""
+    nodes = len(cosine)
+    share, losses = torch.empty_like(totals), totals.new_empty(-(-nodes // LOSSES))
+    pair_losses_kernel[(len(losses),)](
+        losses,
+        share,
+        totals,
+        cosine,
+        totals if count is None else count,
+        nodes,
+        1 / temperature,
+        COUNTED=count is not None,
+        BLOCK=LOSSES,
+    )
+    return losses.sum(), share
+
+
+def _matrix(
+    unit: Tensor,
+    narrow: Tensor | None,
+    count: Tensor | None,
+    temperature: float,
+    products: Products,
+    tile_rows: int | None,
+) -> TileAffinities | StripAffinities:
+    """Return the matrix of all pairs, computed as the precision allows."""
+    if narrow is None:
+        return TileAffinities(unit, count, temperature, products, tile_rows)
+    operands = unit if products == "tf32" else narrow[: len(unit)]
+    return StripAffinities(operands, narrow, count, temperature, tile_rows)
+
+
+def _unit_of_exponents(temperature: float) -> float:
+    return math.log2(math.e) / temperature  # the kernels' exponentials are to base 2
+
+
+class TileAffinities(Affinities):
+    """`Affinities` in full float32: products by cuBLAS, and one kernel for what is done with a tile of them."""
 
     def _tile_sums(self, tile: Tensor, top: slice, left: slice) -> tuple[Tensor, Tensor | None]:
         height, width = tile.shape
         grid = -(-height // TILE_PART), -(-width // TILE_PART)
         rows, columns = tile.new_empty(grid[1], height), tile.new_empty(grid[0], width)
-        with torch.cuda.device_of(tile):  # type: ignore[no-untyped-call]
-            tile_sums_kernel[grid](
-                rows,
-                columns,
-                tile,
-                self._count(),
-                len(self.unit) // 2,
-                top.start,
-                left.start,
-                height,
-                width,
-                tile.stride(0),
-                self._unit_of_exponents(),
-                COUNTED=self.count is not None,
-                TILE=TILE_PART,
-                num_warps=8,
-                enable_fp_fusion=True,
-            )
+        tile_sums_kernel[grid](
+            rows,
+            columns,
+            tile,
+            self.unit if self.count is None else self.count,
+            len(self.unit) // 2,
+            top.start,
+            left.start,
+            height,
+            width,
+            tile.stride(0),
+            _unit_of_exponents(self.temperature),
+            COUNTED=self.count is not None,
+            TILE=TILE_PART,
+            num_warps=8,
+            enable_fp_fusion=True,
+        )
         return rows.sum(0), columns.sum(0) if top != left else None
 
     def _tile_weights(self, tile: Tensor, top: slice, left: slice, share: Tensor) -> Tensor:
         height, width = tile.shape
-        narrow = self.products == "bfloat16" or self.summands.dtype == torch.bfloat16
-        weights = tile
-        if narrow:  # a place of their own: programs would overwrite cosines not yet read
-            weights = torch.empty_strided(tile.shape, tile.stride(), dtype=torch.bfloat16, device=tile.device)
-        with torch.cuda.device_of(tile):  # type: ignore[no-untyped-call]
-            tile_weights_kernel[(-(-height // WEIGHT_PART[0]), -(-width // WEIGHT_PART[1]))](
-                weights,
-                tile,
-                share,
-                top.start,
-                left.start,
-                height,
-                width,
-                tile.stride(0),
-                self._unit_of_exponents(),
-                ROWS=WEIGHT_PART[0],
-                COLUMNS=WEIGHT_PART[1],
-                num_warps=4,
-                enable_fp_fusion=True,
-            )
-        return weights.to(self.summands.dtype)
+        tile_weights_kernel[(-(-height // WEIGHT_PART[0]), -(-width // WEIGHT_PART[1]))](
+            tile,
+            share,
+            top.start,
+            left.start,
+            height,
+            width,
+            tile.stride(0),
+            _unit_of_exponents(self.temperature),
+            ROWS=WEIGHT_PART[0],
+            COLUMNS=WEIGHT_PART[1],
+            num_warps=4,
+            enable_fp_fusion=True,
+        )
+        return tile
 
-    def _fused_pull(self, share: Tensor) -> Tensor:
-        operands = self._operands().contiguous()
-        total, width = operands.shape
-        rows, columns = PULL_PARTS[width]
-        blocks = -(-total // rows)
-        stretches = max(1, min(PULL_PROGRAMS // blocks, -(-total // columns)))
-        stretch = -(-total // (columns * stretches)) * columns
-        pulls = share.new_empty(-(-total // stretch), total, width)
-        with torch.cuda.device_of(pulls):  # type: ignore[no-untyped-call]
-            pull_kernel[(blocks, len(pulls))](
-                pulls,
-                operands,
-                share,
-                total,
-                stretch,
-                self._unit_of_exponents(),
-                WIDTH=width,
-                ROWS=rows,
-                COLUMNS=columns,
-                **PULL_LAUNCH,
-                enable_fp_fusion=True,
-            )
-        return pulls[0] if len(pulls) == 1 else pulls.sum(0)
 
-    def _operands(self) -> Tensor:
-        """Return Z as the kernels multiply it: in bfloat16 even where tensors on a CPU are only rounded to it."""
-        return self.operands.to(torch.bfloat16) if self.products == "bfloat16" else self.operands
+class StripAffinities:
+    """The matrix of `Affinities` for narrower products: row sums in one kernel, the gradient a strip at a time."""
 
-    def _count(self) -> Tensor:
-        return self.unit if self.count is None else self.count  # something to point at
+    def __init__(
+        self, operands: Tensor, narrow: Tensor, count: Tensor | None, temperature: float, tile_rows: int | None
+    ) -> None:
+        """Take Z.
 
-    def _unit_of_exponents(self) -> float:
-        return math.log2(math.e) / self.temperature  # the kernels' exponentials are to base 2
+        Args:
+            operands: Z as the row sums take it, float32 (rounded to TF32) or bfloat16, 2N×D.
+            narrow: Z in bfloat16, as the gradient takes it, with rows of zeros to the end of the last tile.
+            count: only so many rows of either view take part; all when None.
+            temperature: τ.
+            tile_rows: most rows of a strip; as many as a GPU needs to be busy when None.
+        """
+        self.operands, self.narrow, self.count, self.temperature = operands, narrow, count, temperature
+        self.height = _strip_rows(len(operands), tile_rows)
+
+    def row_sums(self) -> Tensor:
+        """Return the 2N sums of the rows over all columns that take part."""
+        bands = -(-len(self.operands) // BAND_TILE) // 2 + 1
+        parts = (self._band_sums(first, min(BANDS, bands - first)) for first in range(0, bands, BANDS))
+        return functools.reduce(torch.add, parts)
+
+    def pull(self, share: Tensor) -> Tensor:
+        """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part.
+
+        A strip has whole rows from the diagonal block on. What is to the right of the block also stands for what,
+        mirrored, is below it, so that the first strip meets all rows and has no sums to add to.
+        """
+        # A CPU would round each product to bfloat16: it takes the same numbers as float32.
+        vectors = self.narrow if self.narrow.is_cuda else self.narrow.float()
+        result = torch.empty_like(vectors, dtype=torch.float32)
+        total = len(result)  # whole tiles, because a GPU has faster products for sizes that are multiples of 8
+        place = vectors.new_empty(self.height * total)
+        for top in range(0, total, self.height):
+            bottom, beta = min(top + self.height, total), min(top, 1)
+            weights = self._strip_weights(place, top, bottom, share)
+            multiply(weights, vectors[top:], result[top:bottom], beta=beta)
+            if bottom < total:
+                multiply(weights[:, bottom - top :].T, vectors[top:bottom], result[bottom:], beta=beta)
+        return result[: len(self.operands)]
+
+    def _band_sums(self, first: int, bands: int) -> Tensor:
+        """Sum some bands of tiles, each at one distance to the right of the diagonal, going round at the end."""
+        total, width = self.operands.shape
+        sums = torch.empty(2, bands, total, device=self.operands.device)
+        band_sums_kernel[(bands, -(-total // BAND_TILE))](
+            sums,
+            self.operands,
+            self.operands if self.count is None else self.count,
+            total // 2,
+            first,
+            _unit_of_exponents(self.temperature),
+            WIDTH=width,
+            COUNTED=self.count is not None,
+            PRECISION="tf32",
+            TILE=BAND_TILE,
+            DEPTH=BAND_DEPTH[self.operands.dtype],
+            **BAND_LAUNCH,
+            enable_fp_fusion=True,
+        )
+        return sums.sum((0, 1))
+
+    def _strip_weights(self, place: Tensor, top: int, bottom: int, share: Tensor) -> Tensor:
+        """Return A_rc (share_r + share_c) for rows r from `top` to `bottom` and all columns c from `top` on."""
+        (total, width), height = self.narrow.shape, bottom - top
+        weights = place[: height * (total - top)].view(height, total - top)
+        strip_weights_kernel[(height // BAND_TILE, (total - top) // BAND_TILE)](
+            weights,
+            self.narrow,
+            share,
+            len(share),
+            top,
+            _unit_of_exponents(self.temperature),
+            WIDTH=width,
+            TILE=BAND_TILE,
+            DEPTH=BAND_DEPTH[torch.bfloat16],
+            **BAND_LAUNCH,
+            enable_fp_fusion=True,
+        )
+        return weights
+
+
+def _strip_rows(total: int, tile_rows: int | None) -> int:
+    """Return the rows of equal strips of whole tiles."""
+    most = max(min(tile_rows or MOST_STRIP_ROWS, MOST_STRIP_ROWS) // BAND_TILE, 1) * BAND_TILE
+    strips = max(-(-total // most), 1 if total <= UNDIVIDED_ROWS else FEWEST_STRIPS)
+    return _whole_tiles(-(-total // strips))
+
+
+def _whole_tiles(length: int) -> int:
+    """Return a length rounded up to whole tiles."""
+    return -(-length // BAND_TILE) * BAND_TILE

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, get_args
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fossil.accelerate import serves
+from fossil.accelerate import kernels, serves
 from fossil.errors import SettingError
-from fossil.nn._affinities import Affinities, Products, products_in, taking_part
+from fossil.nn._affinities import Affinities, taking_part
+from fossil.nn.precision import Products, ambient_products, products_in
 from fossil.nn.unit import unit_vectors
 
 __all__ = ["Products", "node_contrast"]
+
+_LAUNCHES = "fossil.nn._infonce_launches"
 
 
 def node_contrast(
@@ -29,8 +31,9 @@ def node_contrast(
     """Symmetric InfoNCE between two views of the same nodes, own-view negatives included (Eq. 12 and 13).
 
     Exact, without an N×N matrix: both directions are row sums of one symmetric 2N×2N matrix of cosines with its
-    diagonal left out, so tiles on and above the diagonal suffice; the backward pass computes each tile again. On a GPU
-    the host never waits, and all shapes are fixed, so that a CUDA graph can record it. It can be differentiated once.
+    diagonal left out, so what is on and above the diagonal suffices, a tile or a strip of it at a time; the backward
+    pass computes it again. On a GPU the host never waits, and all shapes are fixed, so that a CUDA graph can record it.
+    It can be differentiated once.
 
     Args:
         first: H, N×D.
@@ -39,12 +42,12 @@ def node_contrast(
         count: 0-dimensional, int64, on the same device: only that many rows of either view take part, and the mean is
             over them. The others can hold anything and get a gradient of exactly zero. Below 1 the loss is zero.
         products: precision of the products of vectors, forward and backward; sums, exponentials, logarithms and the
-            gradient are float32 in any case. `tf32` is for GPUs, where the sums of its gradient take bfloat16 operands
-            (an error of less than 1e-3), and means `float32` elsewhere. `bfloat16` rounds the operands, and saves time
-            where the processor has instructions for it. None means `bfloat16` inside `torch.autocast` to it, else
-            `tf32` on a GPU where PyTorch is allowed to use it, else `float32`. Float64 vectors are multiplied in
-            float64, whatever is said here.
-        tile_rows: rows of a tile; the device and N decide when None.
+            gradient are float32 in any case. `tf32` is for GPUs, and means `float32` elsewhere. It concerns the value:
+            its gradient takes bfloat16 operands, whose errors average out: from a hundred nodes on they are less than
+            1e-3 of it. `bfloat16` rounds the operands, and saves time where the processor has instructions for it.
+            None means `bfloat16` inside `torch.autocast` to it, else `tf32` on a GPU where PyTorch is allowed to use
+            it, else `float32`. Float64 vectors are multiplied in float64, whatever is said here.
+        tile_rows: rows of a tile, and the most of a strip; the device and N decide when None.
 
     Returns:
         The mean over nodes and both directions, a scalar.
@@ -62,39 +65,44 @@ def node_contrast(
             remedy="Give two matrices with a row for each node.",
         )
     if products is None:
-        products = _ambient_products(first.device)
+        products = ambient_products(first.device)
     elif products not in get_args(Products):
         raise SettingError(f"products={products!r} is not accepted.", remedy=f"Use one of {get_args(Products)}.")
-    served = serves(first.device)
+    wide = torch.float64 in (first.dtype, second.dtype)
     with torch.autocast(first.device.type, enabled=False):
-        if count is not None and first.device.type == "cpu" and not served:
-            number = max(int(count), 0)
-            first, second, count = first[:number], second[:number], None
-        stacked = torch.cat([first, second])
-        stacked = stacked.to(torch.promote_types(stacked.dtype, torch.float32))
-        if not len(stacked):
-            return stacked.sum()
-        if stacked.dtype == torch.float64:
-            products, served = "float32", False
-        if count is not None:
-            # Before they become unit vectors: what padding holds must not reach the gradient even as 0 times NaN.
-            stacked = torch.where(taking_part(stacked, count)[:, None], stacked, 0)
-        loss: Tensor = _StreamingInfoNCE.apply(  # type: ignore[no-untyped-call]
-            unit_vectors(stacked), count, temperature, products, tile_rows, served
-        )
+        if wide or not first.numel() or not serves(first.device):
+            return _plain_contrast(first, second, count, temperature, "float32" if wide else products, tile_rows)
+        loss: Tensor = kernels(_LAUNCHES).KernelInfoNCE.apply(first, second, count, temperature, products, tile_rows)
     return loss
 
 
-def _ambient_products(device: torch.device) -> Products:
-    """Return the precision that the rest of the program uses on a device."""
-    kind = device.type
-    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
-        return "bfloat16"
-    return "tf32" if kind == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32" else "float32"
+def _plain_contrast(
+    first: Tensor,
+    second: Tensor,
+    count: Tensor | None,
+    temperature: float,
+    products: Products,
+    tile_rows: int | None,
+) -> Tensor:
+    """Return the loss as PyTorch computes it on any device."""
+    if count is not None and first.device.type == "cpu":
+        number = max(int(count), 0)
+        first, second, count = first[:number], second[:number], None
+    stacked = torch.cat([first, second])
+    stacked = stacked.to(torch.promote_types(stacked.dtype, torch.float32))
+    if not len(stacked):
+        return stacked.sum()
+    if count is not None:
+        # Before they become unit vectors: what padding holds must not reach the gradient even as 0 times NaN.
+        stacked = torch.where(taking_part(stacked, count)[:, None], stacked, 0)
+    loss: Tensor = _StreamingInfoNCE.apply(  # type: ignore[no-untyped-call]
+        unit_vectors(stacked), count, temperature, products, tile_rows
+    )
+    return loss
 
 
 class _StreamingInfoNCE(torch.autograd.Function):
-    """Mean over the rows r of Z = [U; V] of log Σ_{c≠r} exp(z_r·z_c/τ) - z_r·z_pair(r)/τ."""
+    """Mean over the rows r of Z = [U; V], unit vectors, of log Σ_{c≠r} exp(z_r·z_c/τ) - z_r·z_pair(r)/τ."""
 
     @staticmethod
     def forward(
@@ -104,12 +112,10 @@ class _StreamingInfoNCE(torch.autograd.Function):
         temperature: float,
         products: Products,
         tile_rows: int | None,
-        served: bool,
     ) -> Tensor:
         ctx.settings = temperature, products, tile_rows
-        ctx.served = served
         with products_in(products, unit.device):
-            totals = _affinities(unit, count, ctx).row_sums()
+            totals = Affinities(unit, count, *ctx.settings).row_sums()
         # Every exponent was lowered by 1/τ.
         logarithms, share = totals.log() + 1 / temperature, totals.reciprocal()
         if count is not None:
@@ -125,20 +131,13 @@ class _StreamingInfoNCE(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         unit, share, count = ctx.saved_tensors
         with torch.autocast(unit.device.type, enabled=False), products_in(ctx.settings[1], unit.device):
-            result = _affinities(unit, count, ctx).pull(share)
+            result = Affinities(unit, count, *ctx.settings).pull(share)
             result.sub_(unit.roll(len(unit) // 2, 0), alpha=2)
             result.mul_(gradients[0] / (2 * ctx.settings[0] * _number(unit, count)))
-        return result, None, None, None, None, None
+        return result, None, None, None, None
 
 
 def _number(unit: Tensor, count: Tensor | None) -> int | Tensor:
     """Return how many nodes the mean is over, at least one."""
     nodes = len(unit) // 2
     return nodes if count is None else count.clamp(1, nodes)
-
-
-def _affinities(unit: Tensor, count: Tensor | None, ctx: Any) -> Affinities:
-    """Return the matrix of all pairs, computed by kernels where they can be used."""
-    kind = importlib.import_module("fossil.nn._infonce_launches").KernelAffinities if ctx.served else Affinities
-    matrix: Affinities = kind(unit, count, *ctx.settings)
-    return matrix

@@ -1,5 +1,6 @@
 """The node loss in all its precisions and with padding, against a dense float64 version; its kernels, interpreted."""
 
+import importlib
 import importlib.util
 import json
 import os
@@ -15,8 +16,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fossil.errors import SettingError
-from fossil.nn._affinities import Affinities, Products, products_in
+from fossil.nn._affinities import Affinities
 from fossil.nn.infonce import node_contrast
+from fossil.nn.precision import Products, products_in
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -36,7 +38,9 @@ def views(nodes: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def dense(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """The loss as a cross-entropy over all 2N×2N cosines: each row's class is its own pair."""
-    unit = nn.functional.normalize(torch.cat([first, second]), dim=1)
+    vectors = torch.cat([first, second])
+    length = vectors.norm(dim=1, keepdim=True)
+    unit = vectors / torch.where(length > 1e-6, length, torch.ones_like(length))
     total = len(unit)
     logits = (unit @ unit.T / temperature).masked_fill(torch.eye(total, dtype=torch.bool), -torch.inf)
     return nn.functional.cross_entropy(logits, (torch.arange(total) + total // 2) % total)
@@ -189,50 +193,59 @@ INTERPRETED = """
 import json
 import sys
 import torch
-from fossil.nn import _infonce_launches
-from fossil.nn._infonce_launches import KernelAffinities
+from fossil.nn._infonce_launches import StripAffinities, TileAffinities
 from fossil.nn.infonce import node_contrast
 
 torch.set_num_threads(1)
 calls = []
-for name in ("_band_sums", "_tile_sums", "_tile_weights", "_fused_pull"):
-    def counted(self, *given, original=getattr(KernelAffinities, name), name=name):
+for kind, name in (
+    (TileAffinities, "_tile_sums"),
+    (TileAffinities, "_tile_weights"),
+    (StripAffinities, "_band_sums"),
+    (StripAffinities, "_strip_weights"),
+):
+    def counted(self, *given, original=getattr(kind, name), name=name):
         calls.append(name)
         return original(self, *given)
-    setattr(KernelAffinities, name, counted)
+    setattr(kind, name, counted)
 
 found = []
-for nodes, width, count, temperature, products, tile, fused in json.loads(sys.argv[1]):
-    _infonce_launches.FUSED_PULL = fused
+for nodes, width, count, temperature, products, tile, _, dtype in json.loads(sys.argv[1]):
     random = torch.Generator().manual_seed(0)
     first = torch.randn(nodes, width, generator=random)
     second = first + torch.randn(nodes, width, generator=random)
+    if nodes > 1:
+        first[0] = 0
+        second[1] *= 1e-9
     if count is not None:
-        first[count:] = 9.0
-    leaves = [first.requires_grad_(), second.requires_grad_()]
+        first[count:], second[count:] = torch.nan, torch.inf
+    leaves = [tensor.to(getattr(torch, dtype)).requires_grad_() for tensor in (first, second)]
     number = None if count is None else torch.tensor(count)
     calls.clear()
     value = node_contrast(*leaves, temperature, count=number, products=products, tile_rows=tile)
-    value.backward()
+    (3 * value).backward()
     gradient = torch.stack([leaf.grad for leaf in leaves])
-    found.append({"value": value.item(), "gradient": gradient.tolist(), "calls": sorted(set(calls))})
+    assert gradient.dtype == leaves[0].dtype
+    found.append({"value": value.item(), "gradient": gradient.tolist(), "calls": calls.copy()})
 print(json.dumps(found))
 """
 
-# nodes, width, count, temperature, products, tile rows, fused gradient
-CASES: list[tuple[int, int, int | None, float, Products, int | None, bool]] = [
-    (70, 16, None, 0.5, "float32", 64, False),
-    (70, 16, 50, 0.2, "float32", 100, False),
-    (70, 24, None, 0.5, "tf32", None, False),  # three tiles of sums
-    (128, 40, None, 0.5, "tf32", None, False),  # two: the last distance meets each pair twice
-    (90, 32, 30, 0.2, "tf32", 70, False),
-    (1, 16, None, 0.5, "tf32", None, False),
-    (70, 64, None, 0.5, "bfloat16", 50, False),
-    (90, 64, 60, 0.5, "bfloat16", None, False),
-    (90, 64, 60, 0.5, "bfloat16", None, True),
-    (70, 64, None, 0.5, "bfloat16", None, True),
-    (40, 16, 0, 0.5, "bfloat16", None, False),
+# nodes, width, count, temperature, products, tile rows, strips of the gradient (tiles for 0), type of the vectors
+CASES: list[tuple[int, int, int | None, float, Products, int | None, int, str]] = [
+    (70, 16, None, 0.5, "float32", 64, 0, "float32"),
+    (70, 16, 50, 0.2, "float32", 100, 0, "float32"),
+    (70, 24, None, 0.5, "tf32", None, 1, "float32"),  # three tiles of sums
+    (128, 40, None, 0.5, "tf32", None, 1, "float32"),  # two: the last distance meets each pair twice
+    (90, 100, 60, 0.2, "tf32", 70, 2, "float32"),
+    (1, 16, None, 0.5, "tf32", None, 1, "float32"),
+    (170, 64, None, 0.5, "bfloat16", 200, 3, "float32"),
+    (140, 72, 100, 0.5, "bfloat16", 300, 2, "float32"),
+    (90, 64, 200, 0.5, "bfloat16", None, 1, "float32"),
+    (40, 16, 0, 0.5, "bfloat16", None, 1, "float32"),
+    (40, 16, -2, 0.5, "float32", None, 0, "float32"),
+    (60, 32, 50, 0.5, "tf32", None, 1, "bfloat16"),
 ]
+INTERPRETED_TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bfloat16": 1e-3}  # kernels round as they do on a GPU
 
 
 @pytest.fixture(scope="module")
@@ -248,22 +261,45 @@ def interpreted() -> list[dict[str, Any]]:
 @needs_triton
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[repr(case) for case in CASES])
 def test_interpreted_kernels_give_the_float64_loss(interpreted: list[dict[str, Any]], index: int) -> None:
-    nodes, width, count, temperature, products, _, fused = CASES[index]
+    nodes, width, count, temperature, products, _, strips, dtype = CASES[index]
     found = interpreted[index]
-    sums = "_tile_sums" if products == "float32" else "_band_sums"
-    assert found["calls"] == sorted([sums, "_fused_pull" if fused else "_tile_weights"])
+    if strips:
+        assert found["calls"] == ["_band_sums"] + strips * ["_strip_weights"]
+    else:
+        assert sorted(set(found["calls"])) == ["_tile_sums", "_tile_weights"]
     gradient = torch.tensor(found["gradient"])
-    kept = nodes if count is None else count
+    kept = nodes if count is None else min(max(count, 0), nodes)
     assert not gradient[:, kept:].any()
     if not kept:
         assert found["value"] == 0
         return
-    first, second = (tensor[:kept].double() for tensor in views(nodes, width))
-    expected = solved(lambda u, v: dense(u, v, temperature), first, second)
-    if nodes == 1:  # its loss is a constant
-        assert gradient.abs().max() < 1e-6
-        expected = expected[0], gradient.flatten(0, 1)
-    assert_agrees((torch.tensor(found["value"]), gradient[:, :kept].flatten(0, 1)), expected, TOLERANCE[products])
+    first, second = views(nodes, width)
+    if nodes > 1:  # too short to have a direction
+        first[0] = 0
+        second[1] *= 1e-9
+    first, second = (tensor[:kept].to(getattr(torch, dtype)).double().requires_grad_() for tensor in (first, second))
+    wanted = dense(first, second, temperature)
+    expected = torch.cat(torch.autograd.grad(3 * wanted, (first, second)))
+    tolerance = INTERPRETED_TOLERANCE[products]
+    assert found["value"] == pytest.approx(wanted.item(), rel=tolerance / 10, abs=tolerance / 10)
+    if nodes == 1:  # its loss is a constant, so that nothing but rounding errors is left
+        assert gradient.abs().max() < 3e-3
+    elif dtype == "bfloat16":  # the gradient itself is cut to 8 bits
+        assert (gradient[:, :kept].flatten(0, 1) - expected).norm() <= 1e-2 * expected.norm()
+    else:
+        assert (gradient[:, :kept].flatten(0, 1) - expected).norm() <= tolerance * expected.norm()
+
+
+@needs_triton
+@pytest.mark.parametrize("tile", [None, 50, 1000, 2048, 9000])
+@pytest.mark.parametrize("total", [2, 128, 3000, 5416, 15_200, 39_434, 340_000])
+def test_strips_are_equal_and_whole_tiles(total: int, tile: int | None) -> None:
+    height = importlib.import_module("fossil.nn._infonce_launches")._strip_rows(total, tile)
+    strips = -(-total // height)
+    assert height % 128 == 0
+    assert height <= max(min(tile or 4096, 4096), 128)
+    assert strips * height - total < strips * 128
+    assert strips == 1 if total <= 128 else strips >= 3 or total <= 3000
 
 
 NO_ASSEMBLER = 77
@@ -283,14 +319,19 @@ tools = Path(triton.__file__).parent / "backends/nvidia/bin"
 if not (tools / "cuobjdump").exists() or not (tools / "ptxas").exists():
     sys.exit(77)
 name, pointer, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-sums = {"WIDTH": 512, "COUNTED": True, "PRECISION": "tf32", "TILE": 128, "DEPTH": 64 if pointer == "*bf16" else 32}
-rows, columns = launches.PULL_PARTS[512]
-pull = {"WIDTH": 512, "ROWS": rows, "COLUMNS": columns}
+strip = {"WIDTH": 512, "TILE": 128, "DEPTH": 64 if pointer == "*bf16" else 32}
+sums = {**strip, "COUNTED": True, "PRECISION": "tf32"}
+pairs = {"WIDTH": 512, "COUNTED": True, **launches.row_launch(512)}
+warps = {"num_warps": pairs.pop("num_warps")}
 kernel, constants, options = {
     "sums": (launches.band_sums_kernel, sums, launches.BAND_LAUNCH),
-    "pull": (launches.pull_kernel, pull, launches.PULL_LAUNCH),
+    "strip": (launches.strip_weights_kernel, strip, launches.BAND_LAUNCH),
+    "pairs": (launches.unit_pairs_kernel, {**pairs, "ROUNDED": True, "NARROW": True}, warps),
+    "gradient": (launches.pair_gradient_kernel, pairs, warps),
+    "losses": (launches.pair_losses_kernel, {"COUNTED": True, "BLOCK": launches.LOSSES}, {}),
 }[name]
-kinds = {"vectors_pointer": pointer, "count_pointer": "*i64", "unit": "fp32"}
+kinds = {"vectors_pointer": pointer, "count_pointer": "*i64"} | dict.fromkeys(("unit", "factor", "exponent"), "fp32")
+kinds |= {"weights_pointer": "*bf16", "narrow_pointer": "*bf16", "shortest": "fp32"}
 signature = {
     name: kinds.get(name, "*fp32" if name.endswith("pointer") else "i32") for name in kernel.arg_names
 } | dict.fromkeys(constants, "constexpr")
@@ -306,8 +347,20 @@ print(json.dumps({"ptx": compiled.asm["ptx"], "stack": stack, "shared": compiled
 
 
 @needs_triton
-@pytest.mark.parametrize(("kernel", "pointer"), [("sums", "*bf16"), ("sums", "*fp32"), ("pull", "*bf16")])
-def test_kernels_compile_for_a_hopper_gpu_with_its_products(kernel: str, pointer: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "pointer", "products"),
+    [
+        ("sums", "*bf16", "bf16"),
+        ("sums", "*fp32", "tf32"),
+        ("strip", "*bf16", "bf16"),
+        ("pairs", "*fp32", None),
+        ("gradient", "*fp32", None),
+        ("losses", "*fp32", None),
+    ],
+)
+def test_kernels_compile_for_a_hopper_gpu_with_its_products(
+    kernel: str, pointer: str, products: str | None, tmp_path: Path
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(tmp_path / "cache")
     command = [sys.executable, "-c", COMPILED, kernel, pointer, str(tmp_path)]
@@ -316,7 +369,7 @@ def test_kernels_compile_for_a_hopper_gpu_with_its_products(kernel: str, pointer
         pytest.skip("Triton has no assembler for NVIDIA GPUs here")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    kind = "bf16" if pointer == "*bf16" else "tf32"
-    assert any("wgmma.mma_async" in line and f".f32.{kind}.{kind}" in line for line in found["ptx"].splitlines())
+    multiplied = [line for line in found["ptx"].splitlines() if "wgmma.mma_async" in line]
+    assert any(f".f32.{products}.{products}" in line for line in multiplied) == (products is not None)
     assert found["stack"] <= 64  # bytes of a thread: next to nothing is spilled
     assert found["shared"] <= 227 * 1024
