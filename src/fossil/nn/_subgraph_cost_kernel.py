@@ -82,6 +82,7 @@ def subgraph_cost_kernel(
     count: tl.tensor,
     size: tl.tensor,
     WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> None:
@@ -104,6 +105,7 @@ def subgraph_cost_kernel(
         count: S.
         size: K.
         WIDTH: D.
+        PRECISION: of products of embeddings, `tf32x3` or `tf32`.
         TILE: 16, 32 or 64, at least K.
         DEPTH: columns of embeddings at a time, a power of two from 16 on.
     """
@@ -124,7 +126,7 @@ def subgraph_cost_kernel(
         left = tl.load(left_pointer + left_places, mask=left_inside, other=0.0)
         right = tl.load(right_pointer + right_places, mask=right_inside, other=0.0)
         # Tensor cores cut off what they add up, so each chunk starts anew and the chunks are added here, rounded.
-        products += multiply(left, tl.trans(right), nothing, "tf32x3")
+        products += multiply(left, tl.trans(right), nothing, PRECISION)
         left_square += tl.sum(left * left, 1)
         right_square += tl.sum(right * right, 1)
 
@@ -247,6 +249,7 @@ def embedding_gradient_kernel(
     count: tl.tensor,
     size: tl.tensor,
     WIDTH: tl.constexpr,
+    PRECISION: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> None:
@@ -267,6 +270,7 @@ def embedding_gradient_kernel(
         count: S.
         size: K.
         WIDTH: D.
+        PRECISION: of products of embeddings, `tf32x3` or `tf32`.
         TILE: 16, 32 or 64, at least K.
         DEPTH: columns of a program, a power of two from 16 on.
     """
@@ -283,29 +287,29 @@ def embedding_gradient_kernel(
 
     # Pairs 0 and 4: what Ĥ_i receives is complete after them.
     pull = _pull(pull_pointer, i, size, TILE)
-    own_gradient = multiply(pull, twin, -_dragged(drag_pointer, i, own, size, TILE), "tf32x3")
-    twin_gradient = multiply(tl.trans(pull), own, -_dragged(drag_pointer, 5 * count + i, twin, size, TILE), "tf32x3")
+    own_gradient = multiply(pull, twin, -_dragged(drag_pointer, i, own, size, TILE), PRECISION)
+    twin_gradient = multiply(tl.trans(pull), own, -_dragged(drag_pointer, 5 * count + i, twin, size, TILE), PRECISION)
     twin_gradient -= _dragged(drag_pointer, 4 * count + i, twin, size, TILE)
-    twin_gradient = multiply(_pull(pull_pointer, 4 * count + i, size, TILE), twin, twin_gradient, "tf32x3")
+    twin_gradient = multiply(_pull(pull_pointer, 4 * count + i, size, TILE), twin, twin_gradient, PRECISION)
     tl.atomic_add(second_gradient_pointer + places, twin_gradient, mask=inside, sem="relaxed")
 
     # Pair 1.
     other = tl.load(first_pointer + a_places, mask=inside, other=0.0)
     pull = _pull(pull_pointer, count + i, size, TILE)
     own_gradient -= _dragged(drag_pointer, count + i, own, size, TILE)
-    own_gradient = multiply(pull, other, own_gradient, "tf32x3")
-    other_gradient = multiply(tl.trans(pull), own, -_dragged(drag_pointer, 6 * count + i, other, size, TILE), "tf32x3")
+    own_gradient = multiply(pull, other, own_gradient, PRECISION)
+    other_gradient = multiply(tl.trans(pull), own, -_dragged(drag_pointer, 6 * count + i, other, size, TILE), PRECISION)
     tl.atomic_add(first_gradient_pointer + a_places, other_gradient, mask=inside, sem="relaxed")
 
     # Pair 2.
     other = tl.load(second_pointer + b_places, mask=inside, other=0.0)
     pull = _pull(pull_pointer, 2 * count + i, size, TILE)
     own_gradient -= _dragged(drag_pointer, 2 * count + i, own, size, TILE)
-    own_gradient = multiply(pull, other, own_gradient, "tf32x3")
-    other_gradient = multiply(tl.trans(pull), own, -_dragged(drag_pointer, 7 * count + i, other, size, TILE), "tf32x3")
+    own_gradient = multiply(pull, other, own_gradient, PRECISION)
+    other_gradient = multiply(tl.trans(pull), own, -_dragged(drag_pointer, 7 * count + i, other, size, TILE), PRECISION)
     tl.atomic_add(second_gradient_pointer + b_places, other_gradient, mask=inside, sem="relaxed")
 
     # Pair 3.
     own_gradient -= _dragged(drag_pointer, 3 * count + i, own, size, TILE)
-    own_gradient = multiply(_pull(pull_pointer, 3 * count + i, size, TILE), own, own_gradient, "tf32x3")
+    own_gradient = multiply(_pull(pull_pointer, 3 * count + i, size, TILE), own, own_gradient, PRECISION)
     tl.atomic_add(first_gradient_pointer + places, own_gradient, mask=inside, sem="relaxed")

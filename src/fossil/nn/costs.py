@@ -11,6 +11,9 @@ from fossil.transport.precision import full_float32
 
 Similarity = Literal["cosine", "inner_product"]
 
+_HIGHEST_EXPONENT = 43.0
+"""The solver squares costs, and exp(2 · 43) is about the most that float32 holds. Cosines stay far below it."""
+
 
 def exponential_cost(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """Return exp(-x·y/τ) for all pairs of nodes of paired subgraphs; of cosines, if the vectors have unit length.
@@ -21,10 +24,11 @@ def exponential_cost(first: Tensor, second: Tensor, temperature: float) -> Tenso
         temperature: τ.
 
     Returns:
-        B×K×K costs.
+        B×K×K costs, at most exp(43).
     """
     with full_float32():
-        return torch.exp(-(first @ second.transpose(1, 2)) / temperature)
+        exponents = (first @ second.transpose(1, 2)) / -temperature
+    return torch.exp(exponents.clamp(max=_HIGHEST_EXPONENT))
 
 
 def thresholded(costs: Tensor, share: float) -> Tensor:

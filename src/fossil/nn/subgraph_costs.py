@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
 from fossil.nn.costs import exponential_cost, thresholded
+from fossil.nn.precision import ambient_products
 from fossil.nn.sparse import rows_of
 from fossil.nn.unit import SHORTEST, unit_vectors
 from fossil.transport.launches import TILES, Launch, tile_side
@@ -17,14 +18,16 @@ from fossil.transport.launches import TILES, Launch, tile_side
 _KERNELS = "fossil.nn._subgraph_cost_kernel"
 _PAIRS = 5  # of a subgraph: three between subgraphs, two of one with itself
 
-# By the side of the tile that holds a pair; chosen by what they compile to for sm_90. DEPTH columns of the embeddings
-# are read at a time.
+# By the side of the tile that holds a pair; 16 and 32 by time on an H200, 64 by what it compiles to for sm_90. DEPTH
+# columns of the embeddings are read at a time. More warps would repeat each other's work.
 _COST_LAUNCHES = {
     16: {"DEPTH": 32, "num_stages": 3, **Launch(1, 128).options()},
-    32: {"DEPTH": 32, "num_stages": 3, **Launch(2, 128).options()},
+    32: {"DEPTH": 32, "num_stages": 3, **Launch(1, 128).options()},
     64: {"DEPTH": 32, "num_stages": 2, **Launch(4, 168).options()},
 }
 _PULL_LAUNCHES = {16: Launch(1, 128).options(), 32: Launch(4, 128).options(), 64: Launch(8, 128).options()}
+# The embeddings are no more exact than the products they come from.
+_PRECISION = {"float32": "tf32x3", "tf32": "tf32", "bfloat16": "tf32"}
 _GRADIENT_LAUNCHES = {
     16: {"DEPTH": 64, **Launch(2, 168).options()},
     32: {"DEPTH": 64, **Launch(4, 255).options()},
@@ -52,7 +55,7 @@ def subgraph_costs(
     """Return exp(-cos/τ) of the nodes of paired subgraphs, lowered and cut as in `nn.costs.thresholded`.
 
     It is what `thresholded` gives for the `exponential_cost` of `unit_vectors`, on a GPU without gathering a row of
-    embeddings, and can be differentiated once.
+    embeddings, and can be differentiated once. Products are as exact as PyTorch's own at this moment, or more.
 
     Args:
         first: H, N×D embeddings of one view.
@@ -100,16 +103,16 @@ class _SubgraphCosts(torch.autograd.Function):
         views = first.contiguous(), second.contiguous()
         rows = nodes.contiguous(), a.contiguous(), b.contiguous()
         count, size = nodes.shape
-        tile = tile_side(size, size)
+        tile, precision = tile_side(size, size), _PRECISION[ambient_products(first.device)]
         feature, of_first, of_second = (first.new_empty(pairs * count, size, size) for pairs in (3, 1, 1))
         cosines, lengths = first.new_empty(_PAIRS, count, size, size), first.new_empty(2, count, size)
         with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
             kernels(_KERNELS).subgraph_cost_kernel[(count, _PAIRS)](
                 feature, of_first, of_second, cosines, lengths, *views, *rows, SHORTEST, rate, share, count, size,
-                WIDTH=first.shape[1], TILE=tile, **_COST_LAUNCHES[tile],
+                WIDTH=first.shape[1], PRECISION=precision, TILE=tile, **_COST_LAUNCHES[tile],
             )  # fmt: skip
         ctx.save_for_backward(*views, *rows, cosines, lengths)
-        ctx.settings = rate, share
+        ctx.settings, ctx.precision = (rate, share), precision
         return feature, of_first, of_second
 
     @staticmethod
@@ -128,6 +131,7 @@ class _SubgraphCosts(torch.autograd.Function):
                 TILE=tile, **_PULL_LAUNCHES[tile],
             )  # fmt: skip
             kernels(_KERNELS).embedding_gradient_kernel[(count, -(-width // launch["DEPTH"]))](
-                *gradients, pulls, drags, first, second, nodes, a, b, count, size, WIDTH=width, TILE=tile, **launch
-            )
+                *gradients, pulls, drags, first, second, nodes, a, b, count, size,
+                WIDTH=width, PRECISION=ctx.precision, TILE=tile, **launch,
+            )  # fmt: skip
         return *gradients, None, None, None, None, None

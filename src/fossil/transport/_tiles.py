@@ -52,9 +52,15 @@ def _split(matrix: tl.tensor) -> tl.tensor:
     Of the rest the tensor cores take the first bits and cut off the others, which changes the product by no more than
     float32 itself does.
     """
-    bits = matrix.to(tl.int32, bitcast=True)
-    rough = ((bits + 0x1000) & -8192).to(tl.float32, bitcast=True)
+    rough = _rounded(matrix)
     return rough, matrix - rough
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _rounded(matrix: tl.tensor) -> tl.tensor:
+    """Return each entry to the nearest 11 bits; the tensor cores alone would cut the others off."""
+    bits = matrix.to(tl.int32, bitcast=True)
+    return ((bits + 0x1000) & -8192).to(tl.float32, bitcast=True)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -62,7 +68,7 @@ def multiply(left: tl.tensor, right: tl.tensor, start: tl.tensor, precision: tl.
     """Return `start + left @ right`; the precision is `ieee`, `tf32x3` or `tf32`.
 
     `tf32x3` adds three TF32 products of the entries' first bits and their rest. Triton has it too, but also looks for
-    infinities, and splits a constant operand again at each turn of a loop.
+    infinities, and splits a constant operand again at each turn of a loop. `tf32` rounds the operands first.
     """
     if precision == "tf32x3":
         left_rough, left_rest = _split(left)
@@ -70,6 +76,8 @@ def multiply(left: tl.tensor, right: tl.tensor, start: tl.tensor, precision: tl.
         total = tl.dot(left_rest, right_rough, acc=start, input_precision="tf32")
         total = tl.dot(left_rough, right_rest, acc=total, input_precision="tf32")
         total = tl.dot(left_rough, right_rough, acc=total, input_precision="tf32")
+    elif precision == "tf32":
+        total = tl.dot(_rounded(left), _rounded(right), acc=start, input_precision="tf32")
     else:
         total = tl.dot(left, right, acc=start, input_precision=precision)
     return total

@@ -73,3 +73,11 @@ def test_equal_costs_become_zero_with_a_finite_gradient() -> None:
 def test_thresholded_costs_pass_finite_differences() -> None:
     costs = draw(2, 4, 4).exp().requires_grad_()
     assert torch.autograd.gradcheck(lambda c: thresholded(c, 0.1), (costs,))
+
+
+def test_costs_of_long_opposite_vectors_have_finite_squares() -> None:
+    long = torch.full((1, 1, 4), 100.0, requires_grad=True)
+    cost = exponential_cost(long, -long, 0.2)
+    assert cost.square().isfinite().all() and cost.item() > 1e18
+    (gradient,) = torch.autograd.grad(cost.sum(), long)
+    assert gradient.isfinite().all()
