@@ -14,9 +14,9 @@ from torch import Tensor
 
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
-from fossil.methods.fossil import Fossil, FossilGraph, View, _distinct_nodes
+from fossil.methods.fossil import Fossil, FossilGraph, View
 from fossil.methods.registry import get_method
-from fossil.nn.contrast import node_contrast, subgraph_contrast
+from fossil.nn.contrast import subgraph_contrast
 from fossil.seeding import torch_generator
 from fossil.settings import Settings
 from fossil.training.runtime import Precision, Replay, arithmetic
@@ -126,22 +126,19 @@ class Components:
         alike, _ = self.method.compare(
             self.original, self.generated, self.subgraphs, self.prepared.sampler, self.random
         )
-        counted = (self.subgraphs.filled & (self.subgraphs.count >= 2)).repeat(3)
-        return subgraph_contrast(alike, len(self.subgraphs.nodes), counted)
+        return subgraph_contrast(alike, len(self.subgraphs.nodes), self.subgraphs.usable.repeat(3))
 
     def _node_loss(self) -> Tensor:
-        first, second, count = self.original.embeddings, self.generated.embeddings, None
-        if self.method.config.node_contrast == "subgraph_nodes":
-            nodes, count = _distinct_nodes(self.subgraphs)
-            first, second = first[nodes], second[nodes]
-        rows = self.method.tile_rows
-        return node_contrast(first, second, self.method.config.temperature, count=count, tile_rows=rows)
+        loss = self.method.node_loss(self.original, self.generated, self.subgraphs)
+        assert loss is not None
+        return loss
 
     def _pulled(self, loss: Tensor) -> object:
         return torch.autograd.grad(loss, [self.original.embeddings, self.generated.embeddings], allow_unused=True)
 
     def _losses(self) -> Tensor:
-        return next(iter(self.method.objectives(self.prepared, self.random))).loss
+        objectives = self.method.objectives(self.prepared, self.random)
+        return next(each.loss for each in objectives if "encoder" in each.groups)
 
     def _losses_with_backward(self) -> object:
         return torch.autograd.grad(self._losses(), self.weights, allow_unused=True)
@@ -151,8 +148,9 @@ class Components:
         fusion = self.method.fusion
         if fusion is None:
             return None
-        view = self.method.view(self.prepared.tensors, self.original.branches, self.random)
-        return torch.autograd.grad(self.method.penalty(view)[0], list(fusion.parameters()))
+        branches = self.original.branches
+        gate = fusion(branches, self.prepared.tensors.centrality, self.random)
+        return torch.autograd.grad(self.method.penalty(gate, branches)[0], list(fusion.parameters()))
 
     def _optimise(self) -> None:
         for weight in self.weights:

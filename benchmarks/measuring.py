@@ -91,7 +91,7 @@ def circumstances(arguments: argparse.Namespace) -> Record:
         "seed": arguments.seed,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "fossil": _version("fossil-gnn"),
+        "fossil": version_of("fossil-gnn"),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
 
@@ -106,7 +106,8 @@ def hardware(device: str) -> str:
     return models[0] if models else platform.processor() or platform.machine()
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Return the installed version of a package, or that it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,7 @@
 """Time of one training step of FOSSIL, beside the released algorithm in the same run and beside what is possible.
 
     python benchmarks/step.py --device cuda --precision tf32
+    python benchmarks/step.py --device cuda --precision tf32 --direction symmetrize --graphs actor chameleon squirrel
     python benchmarks/step.py --device cpu --graphs cora --repeats 3
     python benchmarks/step.py --device cuda --precision tf32 --profile cora
 
@@ -21,6 +22,7 @@ from components import Components, make_trainer, step_milliseconds
 from floor import floor_of, rates_of
 from fossil.fit import resolve_settings
 from fossil.graph.catalog import known_name
+from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
 from fossil.graph.source import open_graph
 from fossil.settings import Settings, parse_assignments
@@ -41,6 +43,9 @@ def main() -> None:
     made.add_argument("--nodes", type=int, help="one random graph of so many nodes in place of --graphs")
     made.add_argument("--method", default="fossil", choices=["fossil", "fossil_v2"])
     made.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE", help="settings")
+    made.add_argument(
+        "--direction", default="keep", choices=["keep", "symmetrize"], help="edges as they are, or both ways"
+    )
     made.add_argument("--repeats", type=int, default=5, help="times of which the median is taken")
     made.add_argument("--reference-repeats", type=int, default=3)
     made.add_argument(
@@ -59,11 +64,12 @@ def main() -> None:
         print_profile(trainer, arguments.profile)
         return
 
-    ledger = Ledger(arguments, ("graph", "method", "set", "with_reference", "with_components"))
+    ledger = Ledger(arguments, ("graph", "direction", "method", "set", "with_reference", "with_components"))
     records = []
     for name in arguments.graphs:
         wanted = {
             "graph": name,
+            "direction": arguments.direction,
             "method": arguments.method,
             "set": parse_assignments(arguments.assignments),
             "with_reference": not arguments.no_reference,
@@ -79,7 +85,7 @@ def main() -> None:
 
 def opened(name: str, arguments: argparse.Namespace) -> tuple[Graph, Settings]:
     """Return a graph and the settings it is trained with."""
-    graph = open_graph(name).graph
+    graph = open_graph(name, treatment=Treatment(direction=arguments.direction)).graph
     chosen = parse_assignments(arguments.assignments)
     return graph, resolve_settings(arguments.method, None, known_name(graph), chosen)[1]
 
@@ -141,7 +147,7 @@ def print_tables(records: list[Record], circumstances: str) -> None:
         reference, ours, floor = record.get("reference_ms"), record["ours_ms"], record["floor_ms"]
         rows.append(
             [
-                record["graph"],
+                _name(record),
                 reference or record.get("reference_failed"),
                 ours,
                 reference / ours if reference else None,
@@ -164,9 +170,13 @@ def print_tables(records: list[Record], circumstances: str) -> None:
     if detailed:
         print("\nParts of our step, each alone; forward has encoder, generator and fusion, transport its costs.\n")
         rows = [
-            [record["graph"], *(record["parts_ms"][part] for part in PARTS), record["ours_ms"]] for record in detailed
+            [_name(record), *(record["parts_ms"][part] for part in PARTS), record["ours_ms"]] for record in detailed
         ]
         print(table(["graph", *PARTS, "whole step"], rows))
+
+
+def _name(record: Record) -> str:
+    return f"{record['graph']} (symmetrized)" if record["direction"] == "symmetrize" else str(record["graph"])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.metadata
 import itertools
 import json
 import platform
@@ -29,6 +28,7 @@ import torch
 from torch import Tensor
 
 from fossil.transport import FusedProblem
+from measuring import hardware, now, version_of
 from transport_contenders import OURS, PEERS, Contender, training_pairs
 
 RESULTS = Path(__file__).parent / "results"
@@ -145,9 +145,9 @@ def measured(
     """Return the median time in seconds, after one run that is not counted."""
     seconds = []
     for _ in range(1 + arguments.repeats):
-        began = now(arguments.device)
+        began = now(torch.device(arguments.device))
         solved(contender, problem, step, backward, arguments.iterations)
-        seconds.append(now(arguments.device) - began)
+        seconds.append(now(torch.device(arguments.device)) - began)
     return median(seconds[1:])
 
 
@@ -177,13 +177,6 @@ def quality(contender: Contender, problem: FusedProblem, step: float, backward: 
     }
 
 
-def now(device: str) -> float:
-    """Return the time in seconds when all work given to the device is done."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def circumstances(arguments: argparse.Namespace) -> Record:
     """Return what else decides the figures."""
     return {
@@ -195,29 +188,11 @@ def circumstances(arguments: argparse.Namespace) -> Record:
         "repeats": arguments.repeats,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "pot": importlib.metadata.version("POT"),
-        "numba": numba_version(),
-        "fossil": importlib.metadata.version("fossil-gnn"),
+        "pot": version_of("POT"),
+        "numba": version_of("numba"),
+        "fossil": version_of("fossil-gnn"),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-
-
-def numba_version() -> str | None:
-    """Return the version of Numba, without which the CPU kernels are not used."""
-    try:
-        return importlib.metadata.version("numba")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def hardware(device: str) -> str:
-    """Return the name of the GPU or of the processor."""
-    if device == "cuda":
-        return torch.cuda.get_device_name()
-    listing = Path("/proc/cpuinfo")
-    lines = listing.read_text().splitlines() if listing.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
 
 
 def print_table(records: list[Record]) -> None:

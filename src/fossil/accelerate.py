@@ -1,13 +1,16 @@
-"""Whether GPU kernels written in Triton can be used, and how they are imported: late, because Triton is optional."""
+"""What makes a GPU fast: kernels written in Triton, imported late because it is optional, and a second queue."""
 
 from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 
 import torch
+from torch import Tensor
 
 _OLDEST_CAPABILITY = (8, 0)  # what Triton supports
 
@@ -29,6 +32,57 @@ def serves(device: torch.device) -> bool:
 def kernels(module: str) -> ModuleType:
     """Return a module of kernels by its full name."""
     return importlib.import_module(module)
+
+
+class Beside:
+    """A second queue of work on a GPU, for what the rest of a step need not wait for.
+
+    Most kernels of a small graph leave the larger part of a GPU idle; what stands in two queues can run at the same
+    time. The gradient of work done here runs here as well. On a CPU there is one queue, and nothing changes.
+
+    Args:
+        device: where; the queue starts after all that has been asked of the device so far.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.stream = _second_stream(device) if device.type == "cuda" else None
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))
+
+    @contextmanager
+    def running(self, *read: Tensor) -> Iterator[None]:
+        """Put what is asked for inside the block into the second queue.
+
+        Args:
+            read: tensors from outside that the block reads. If there are any, the queue first waits for them.
+        """
+        if self.stream is None:
+            yield
+            return
+        if read:
+            self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))
+        for tensor in read:
+            tensor.record_stream(self.stream)  # their memory is not to be given away while the queue may need it
+        with torch.cuda.stream(self.stream):
+            yield
+
+    def join(self, *made: Tensor) -> None:
+        """Let all that follows wait for the second queue.
+
+        Args:
+            made: tensors from the queue that what follows reads.
+        """
+        if self.stream is None:
+            return
+        current = torch.cuda.current_stream(self.stream.device)
+        current.wait_stream(self.stream)
+        for tensor in made:
+            tensor.record_stream(current)
+
+
+@cache
+def _second_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @cache

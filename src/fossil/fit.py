@@ -179,6 +179,7 @@ def fit(
         write_inputs(out, run, environment(device), graph, loaded.plan)
 
     _train(trainer, epochs, training.checkpoint_seconds, history, reporter, run, out)
+    trainer.close()
     encoded = model.eval().encode(prepared)
     result = Embeddings(graph.ids, *_on_host(encoded), graph, model, history.records, out)
     summary = _summarize(result, encoded, epochs)

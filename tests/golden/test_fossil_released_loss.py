@@ -197,7 +197,7 @@ def test_losses_are_those_of_the_plain_transcription(
     assert expected.scores.max() > 0.05 and expected.scores.std() > 0.01  # the distances say something
     torch.testing.assert_close(scores.double(), expected.scores, rtol=1e-4, atol=1e-5)
     total, record = case.contrast()
-    penalty, _ = case.method.penalty(views[0])
+    penalty, _ = case.method.penalty(views[0].fusion, views[0].branches)
     for found, wanted in (
         (record["ot"], expected.ot),
         (record["node"], expected.node),
@@ -247,7 +247,8 @@ def test_unrolled_transport_gradient_alone_agrees_and_differs_from_the_envelope(
 def test_fusion_layer_gradient_is_that_of_the_plain_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make(monkeypatch, False, fusion_l2=10.0)
     case.plain.run().penalty.backward()  # type: ignore[no-untyped-call]
-    case.method.penalty(case.views()[0])[0].backward()  # type: ignore[no-untyped-call]
+    view = case.views()[0]
+    case.method.penalty(view.fusion, view.branches)[0].backward()  # type: ignore[no-untyped-call]
     for name, parameter in case.method.named_parameters():
         if name.startswith("fusion."):
             assert relative_gap(parameter.grad, case.plain.w[name].grad) < 1e-3, name

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from fossil.accelerate import Beside
 from fossil.errors import FossilWarning
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import SubgraphSampler
@@ -24,13 +25,15 @@ CAPTURABLE = [name for name in sorted(methods()) if get_method(name).capturable]
 EPOCHS = 8
 
 
-def graph() -> Graph:
-    return csbm(nodes=400, degree=8, seed=1)
+def graph(nodes: int = 400) -> Graph:
+    return csbm(nodes=nodes, degree=8, seed=1)
 
 
-def trained(name: str, *, replay: bool, precision: Any = "float32", **changes: Any) -> tuple[Trainer, list[Any]]:
+def trained(
+    name: str, *, replay: bool, precision: Any = "float32", nodes: int = 400, **changes: Any
+) -> tuple[Trainer, list[Any]]:
     kind, device = get_method(name), torch.device("cuda")
-    data = graph()
+    data = graph(nodes)
     method = kind.build(kind.configure(None, changes), data.num_features, 0).to(device)
     trainer = Trainer(method, method.prepare(data, device), 0, device, precision, replay=replay)
     records: list[Any] = []
@@ -49,7 +52,7 @@ def trained(name: str, *, replay: bool, precision: Any = "float32", **changes: A
 def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
     changes = {"num_classes": 2, "split_seed": 0} if get_method(name).needs_labels else {}
     (plain, expected), (replayed, found) = (trained(name, replay=value, **changes) for value in (False, True))
-    assert isinstance(replayed._update, Replay) and replayed._update.graph is not None
+    assert isinstance(replayed._update, Replay) and replayed._update.is_recorded
     vectors = [each.method.eval().encode(each.prepared).vectors for each in (plain, replayed)]
     torch.testing.assert_close(vectors[1], vectors[0], rtol=1e-2, atol=1e-2 * float(vectors[0].std()))
     for one, other in zip(expected, found, strict=True):
@@ -57,6 +60,19 @@ def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
         for key in ("contrast", "loss"):
             if key in one:
                 assert float(other[key]) == pytest.approx(float(one[key]), rel=1e-3)
+
+
+@pytest.mark.parametrize("replay", [False, True])
+@pytest.mark.parametrize("name", ["fossil", "fossil_v2"])
+def test_two_queues_compute_what_one_computes(name: str, replay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Large enough that kernels of both queues are at work at the same time.
+    _, found = trained(name, replay=replay, nodes=6000)
+    monkeypatch.setattr(Beside, "__init__", lambda self, device: setattr(self, "stream", None))
+    _, expected = trained(name, replay=replay, nodes=6000)
+    for one, other in zip(expected, found, strict=True):
+        assert one.keys() == other.keys()
+        for key in ("contrast", "ot", "node", "effective_rank", "subgraphs", "marginal_error"):
+            assert float(other[key]) == pytest.approx(float(one[key]), rel=1e-3), key
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])

@@ -86,7 +86,7 @@ def losses_of_both(
     total, record = method.contrast(
         original, generated, Subgraphs.of(subgraphs), prepared.sampler, torch.Generator().manual_seed(0)
     )
-    expected = record | {"fusion": method.penalty(original)[0]}
+    expected = record | {"fusion": method.penalty(original.fusion, original.branches)[0]}
 
     def gradients(name: str) -> tuple[Tensor, Tensor]:
         (mine,) = torch.autograd.grad(found["ot"] + found["node"], [plain.get_parameter(name)], retain_graph=True)

@@ -55,6 +55,11 @@ class Subgraphs:
         """S answers to whether a row is a subgraph."""
         return torch.arange(len(self.nodes), device=self.nodes.device) < self.count
 
+    @property
+    def usable(self) -> Tensor:
+        """S answers to whether a row is a subgraph and has another one to be told from."""
+        return self.filled & (self.count >= 2)
+
     def trimmed(self) -> Subgraphs:
         """Return them without the rows that mean nothing, which on a GPU waits for the device."""
         return Subgraphs(self.nodes[: int(self.count)], self.count, self.isolated, self.too_small)
@@ -85,10 +90,11 @@ class SubgraphSampler:
         self._bisections = max(1, highest.bit_length())
 
     def draw_anchors(self, count: int, random: torch.Generator) -> Tensor:
-        """Return `count` distinct nodes, or all of them in random order if there are fewer."""
+        """Return `count` distinct nodes, or all of them if there are fewer, in no particular order."""
         device = self.crow.device
         if self.num_nodes <= max(_SMALL_GRAPH, 16 * count):
-            return torch.rand(self.num_nodes, generator=random, device=device).topk(min(count, self.num_nodes)).indices
+            keys = torch.rand(self.num_nodes, generator=random, device=device)
+            return keys.topk(min(count, self.num_nodes), sorted=False).indices
         drawn = torch.randint(self.num_nodes, (1, 4 * count), generator=random, device=device)
         seed = torch.randint(1 << 62, (1, 1), generator=random, device=device)
         return first_distinct(drawn, seed, count)[0][0]

@@ -33,11 +33,13 @@ class Objective(NamedTuple):
         groups: names of the parameter groups that take a step on it.
         record: what to write into the history: loss parts and diagnostics, as numbers or scalar tensors. Tensors stay
             on their device until the history is flushed, so recording never waits for the device.
+        repeatable: whether a second step does no harm, should the rest of the epoch run out of memory and start again.
     """
 
     loss: Tensor
     groups: tuple[str, ...]
     record: dict[str, Tensor | float]
+    repeatable: bool = False
 
 
 class Encoding(NamedTuple):
@@ -142,6 +144,10 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     @abstractmethod
     def objectives(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
         """Yield what to minimise in one epoch, in turn; each has been stepped on before the next is computed."""
+
+    def closing(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
+        """Yield what is left to minimise after the last epoch: nothing, for most methods."""
+        return iter(())
 
     @abstractmethod
     def encode(self, prepared: Prepared) -> Encoding:

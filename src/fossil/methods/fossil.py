@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fossil.accelerate import Beside
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.priorities import NONE, packed
@@ -20,10 +21,10 @@ from fossil.graph.structure import centrality, symmetric_normalized
 from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
-from fossil.nn.contrast import effective_rank, mean_of, node_contrast, subgraph_contrast
+from fossil.nn.contrast import effective_rank, node_contrast, subgraph_contrast
 from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
-from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
+from fossil.nn.fusion import FusionGate, fuse, fusion_penalty, gated_fusion
 from fossil.nn.generators import (
     FeatureAttention,
     GATOnEmbeddings,
@@ -37,7 +38,7 @@ from fossil.nn.subgraph_costs import SubgraphCosts, costs_between, gathered_cost
 from fossil.nn.tensors import GraphTensors
 from fossil.nn.unit import unit_vectors
 from fossil.seeding import torch_generator
-from fossil.transport import FusedProblem, pooled_cosine, solve
+from fossil.transport import FusedProblem, Solution, pooled_cosine, solve
 
 Record = dict[str, Tensor | float]
 
@@ -150,39 +151,61 @@ class Fossil(Method[FossilGraph]):
         return True
 
     def objectives(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield the contrastive loss, then the fusion layer's own loss on a second pass (or both as one)."""
+        """Yield the contrastive loss and the fusion layer's own, or both as one."""
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
-        original = self.view(graph, self.encoder(graph.features, graph.propagation, random), random)
-        generated = self.view(graph, self.generator(original.branches, graph, random), random)
-        subgraphs = sampler.sample(sampler.draw_anchors(config.num_anchors, random), random)
+        beside = Beside(random.device)
+        branches: Branches = self.encoder(graph.features, graph.propagation, random)
+        if self._is_fused_first():
+            yield self._fusion_objective(graph, branches, random)
+        original = self.view(graph, branches, random)
+        generated = self.view(graph, self.generator(branches, graph, random), random)
+        with beside.running():
+            subgraphs = sampler.sample(sampler.draw_anchors(config.num_anchors, random), random)
+        beside.join(subgraphs.nodes, subgraphs.count)
         if subgraphs.nodes.device.type == "cpu":
             subgraphs = subgraphs.trimmed()  # a GPU is faster with fixed shapes than with fewer subgraphs
         contrast, record = self.contrast(original, generated, subgraphs, sampler, random)
-        record |= _describe(original, subgraphs)
 
-        if original.fusion is None:
-            yield Objective(contrast, ("encoder",), record)
-        elif config.fusion_training == "joint" or config.fusion_pass == "shared":
-            # Trained apart, the two losses have no parameter in common, and one step on their sum is a step on each.
-            joint = config.fusion_training == "joint"
-            seen = original if joint else original._replace(branches=original.branches.detached())
-            penalty, parts = self.penalty(seen)
+        if self.fusion is not None and config.fusion_training == "joint":
+            assert original.fusion is not None
+            penalty, parts = self.penalty(original.fusion, branches)
             yield Objective(contrast + penalty, ("encoder", "fusion"), record | parts)
-        else:
-            yield Objective(contrast, ("encoder",), record)
-            with torch.no_grad():
-                branches: Branches = self.encoder(graph.features, graph.propagation, random)
-            penalty, parts = self.penalty(self.view(graph, branches, random))
-            yield Objective(penalty, ("fusion",), parts)
+            return
+        yield Objective(contrast, ("encoder",), record)
+        if self.fusion is not None and not self._is_fused_first():
+            yield from self._fusion_after_a_pass(graph, random)
+
+    def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield the fusion layer's loss once more where it goes first: the encoder has taken a step since."""
+        if self._is_fused_first():
+            yield from self._fusion_after_a_pass(prepared.tensors, random)
+
+    def _is_fused_first(self) -> bool:
+        """Whether the fusion layer takes its own step before the contrast, on the same pass of the encoder."""
+        config = self.config
+        return self.fusion is not None and config.fusion_training == "separate" and config.fusion_pass == "shared"
+
+    def _fusion_objective(self, graph: GraphTensors, branches: Branches, random: torch.Generator) -> Objective:
+        assert self.fusion is not None
+        constant = branches.detached()
+        penalty, parts = self.penalty(self.fusion(constant, graph.centrality, random), constant)
+        return Objective(penalty, ("fusion",), parts, repeatable=True)
+
+    def _fusion_after_a_pass(self, graph: GraphTensors, random: torch.Generator) -> Iterator[Objective]:
+        with torch.no_grad():
+            branches: Branches = self.encoder(graph.features, graph.propagation, random)
+        yield self._fusion_objective(graph, branches, random)
 
     def view(self, graph: GraphTensors, branches: Branches, random: torch.Generator | None) -> View:
         """Fuse the branches of the encoder or of the generator (Section 4.4)."""
         if self.fusion is None:
             return View(fuse(branches, None), branches, None)
-        joint = self.config.fusion_training == "joint"
+        if self.config.fusion_training == "joint":
+            fusion = self.fusion(branches, graph.centrality, random)
+            return View(fuse(branches, fusion), branches, fusion)
         # Trained apart, the gate learns from its own loss alone: what it reads and says are constants to the encoder.
-        fusion = self.fusion(branches if joint else branches.detached(), graph.centrality, random)
-        return View(fuse(branches, fusion if joint else fusion.detach()), branches, fusion)
+        embeddings, fusion = gated_fusion(self.fusion, branches, graph.centrality, random)
+        return View(embeddings, branches, fusion)
 
     def contrast(
         self,
@@ -192,25 +215,37 @@ class Fossil(Method[FossilGraph]):
         sampler: SubgraphSampler,
         random: torch.Generator,
     ) -> tuple[Tensor, Record]:
-        """Return L_contrast = L_ot + L_node (Section 4.6) and what to record of it."""
-        config = self.config
+        """Return L_contrast = L_ot + L_node (Section 4.6) and what to record of it.
+
+        The two losses do not need one another, so that a GPU can work on both at once.
+        """
         record: Record = {}
+        losses: dict[str, Tensor] = {}
+        beside = Beside(random.device)
+        with beside.running(original.embeddings, generated.embeddings, subgraphs.nodes, subgraphs.count):
+            if len(subgraphs.nodes) >= 2:
+                alike, solver = self.compare(original, generated, subgraphs, sampler, random)
+                losses["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), subgraphs.usable.repeat(3))
+                record |= solver
+            record |= _describe(original, subgraphs)
+        node = self.node_loss(original, generated, subgraphs)
+        if node is not None:
+            losses["node"] = node
+        made = [value for value in (record | losses).values() if isinstance(value, Tensor)]
+        beside.join(*made)
         # A step that fills no subgraph has nothing to contrast; it must still be a step.
-        total = 0 * original.embeddings.sum()
-        if len(subgraphs.nodes) >= 2:
-            alike, solver = self.compare(original, generated, subgraphs, sampler, random)
-            record["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), _usable(subgraphs).repeat(3))
-            record |= solver
-            total = total + record["ot"]
-        if config.node_contrast != "none":
-            first, second, count = original.embeddings, generated.embeddings, None
-            if config.node_contrast == "subgraph_nodes":
-                nodes, count = _distinct_nodes(subgraphs)
-                first, second = rows_of(first, nodes), rows_of(second, nodes)
-            if len(first):
-                record["node"] = node_contrast(first, second, config.temperature, count=count, tile_rows=self.tile_rows)
-                total = total + record["node"]
-        return total, {"contrast": total} | record
+        total = torch.stack(list(losses.values())).sum() if losses else 0 * original.embeddings.sum()
+        return total, {"contrast": total, **losses, **record}
+
+    def node_loss(self, original: View, generated: View, subgraphs: Subgraphs) -> Tensor | None:
+        """Return L_node over all nodes, or over those of the subgraphs (v2); None where there is none."""
+        first, second, count = original.embeddings, generated.embeddings, None
+        if self.config.node_contrast == "subgraph_nodes":
+            nodes, count = _distinct_nodes(subgraphs)
+            first, second = rows_of(first, nodes), rows_of(second, nodes)
+        if self.config.node_contrast == "none" or not len(first):
+            return None
+        return node_contrast(first, second, self.config.temperature, count=count, tile_rows=self.tile_rows)
 
     def compare(
         self,
@@ -259,13 +294,7 @@ class Fossil(Method[FossilGraph]):
             check=False,
         )
         temperature = config.contrast_temperature or config.temperature
-        usable, distances = _usable(subgraphs), solution.value.detach()
-        solver: Record = {
-            "distance_positive": mean_of(distances[: len(usable)], usable),
-            "distance_negative": mean_of(distances[len(usable) :], usable.repeat(2)),
-            "solver_iterations": float(config.solver_iterations),
-            "marginal_error": mean_of(solution.row_error, usable.repeat(3)),
-        }
+        solver = {"solver_iterations": float(config.solver_iterations)} | _describe_pairs(solution, subgraphs)
         return torch.exp(-solution.value / temperature), solver
 
     def costs(self, original: View, generated: View, nodes: Tensor, a: Tensor, b: Tensor) -> SubgraphCosts:
@@ -288,12 +317,11 @@ class Fossil(Method[FossilGraph]):
         feature = costs_between(first, second, a, b, config.temperature, config.cost_threshold)
         return feature, exponential_cost(V, V, config.temperature)
 
-    def penalty(self, view: View) -> tuple[Tensor, Record]:
+    def penalty(self, fusion: Tensor, branches: Branches) -> tuple[Tensor, Record]:
         """Return the embedding fusion loss L_θ (Section 4.6.3)."""
-        assert view.fusion is not None
         config = self.config
         total, parts = fusion_penalty(
-            view.fusion, view.branches, alpha=self.feature_weight, l2=config.fusion_l2, mean=config.fusion_mean
+            fusion, branches, alpha=self.feature_weight, l2=config.fusion_l2, mean=config.fusion_mean
         )
         return total, {"fusion": total, **parts}
 
@@ -344,17 +372,13 @@ def _make_generator(config: FossilSettings, features: int, activation: nn.Module
             return RandomEdgeDropping(encoder, config.edge_drop)
 
 
-def _usable(subgraphs: Subgraphs) -> Tensor:
-    """Tell which rows count: a subgraph, with another one to serve as its negative."""
-    return subgraphs.filled & (subgraphs.count >= 2)
-
-
 def _others(subgraphs: Subgraphs, random: torch.Generator) -> Tensor:
     """Return for each subgraph the row of another one, uniformly; rows that are none get any."""
     count, rows = subgraphs.count, len(subgraphs.nodes)
-    draw = torch.rand(rows, generator=random, device=random.device)
-    shift = 1 + torch.minimum((draw * (count - 1)).long(), count - 2).clamp_min(0)
-    return (torch.arange(rows, device=random.device) + shift) % count.clamp_min(1)
+    # In float64, because in float32 the product could be rounded up to count - 1.
+    draw = torch.rand(rows, generator=random, device=random.device, dtype=torch.float64)
+    following = torch.arange(1, rows + 1, device=random.device)
+    return (following + (draw * (count - 1)).long()) % count.clamp_min(1)
 
 
 def _distinct_nodes(subgraphs: Subgraphs) -> tuple[Tensor, Tensor]:
@@ -363,6 +387,18 @@ def _distinct_nodes(subgraphs: Subgraphs) -> tuple[Tensor, Tensor]:
     fresh = nodes != NONE
     fresh[1:] &= nodes[1:] != nodes[:-1]
     return packed(nodes[None], fresh[None], len(nodes))[0].clamp_min(0), fresh.sum()
+
+
+@torch.no_grad()
+def _describe_pairs(solution: Solution, subgraphs: Subgraphs) -> Record:
+    """Return the mean distance of positive and of negative pairs, and how far plans are from their row marginals."""
+    both = torch.stack([solution.value, solution.row_error]).view(2, 3, -1)
+    means = torch.where(subgraphs.usable, both, 0).sum(2) / subgraphs.usable.sum().clamp_min(1)
+    return {
+        "distance_positive": means[0, 0],
+        "distance_negative": means[0, 1:].mean(),
+        "marginal_error": means[1].mean(),
+    }
 
 
 @torch.no_grad()

@@ -22,9 +22,8 @@ def subgraph_contrast(scores: Tensor, positives: int, counted: Tensor) -> Tensor
     Returns:
         The mean over the pairs that count, a scalar; zero if there are none.
     """
-    labels = torch.zeros_like(scores)
-    labels[:positives] = 1
-    return mean_of(nn.functional.binary_cross_entropy_with_logits(scores, labels, reduction="none"), counted)
+    wanted = torch.cat([scores[:positives], -scores[positives:]])
+    return mean_of(-nn.functional.logsigmoid(wanted), counted)
 
 
 def mean_of(values: Tensor, counted: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from fossil.errors import FossilWarning, SettingError
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 Record = dict[str, Tensor | float]
+Result = TypeVar("Result")
 _PACKAGES = ("fossil-gnn", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "pydantic", "safetensors")
 
 
@@ -57,65 +58,100 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-class Replay:
-    """Runs a step that does the same every time, on a GPU by replaying a recording of it.
+class Recording(Generic[Result]):
+    """Does the same work again and again, on a GPU by replaying a recording of it.
 
     A launch of a small kernel costs the processor more than the kernel costs the GPU, and a step has hundreds. The
-    first calls run the step as it is, which also compiles kernels and fills caches; the next one records it as a CUDA
-    graph, and from then on each call is a single launch. A step that cannot be recorded goes on as it is.
+    first calls do the work as it is, which also compiles kernels and fills caches; the next one records it as a CUDA
+    graph, and from then on each call is a single launch. Work that cannot be recorded goes on as it is, and so does
+    work on a CPU.
 
     Args:
-        step: makes one training step and returns what to record. All it reads and writes stays in place.
-        random: the generator that the step draws from; a replay draws what the step itself would have drawn.
+        work: all it reads and writes stays in place. Its result is in the same place after each replay: copy it.
+        device: where it runs.
+        random: the generator that it draws from, if any; a replay draws what the work itself would have drawn.
+        warm_up: calls before it is recorded.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], Result],
+        device: torch.device,
+        random: torch.Generator | None = None,
+        warm_up: int = 3,
+    ) -> None:
+        self.work, self.random, self.warm_up = work, random, warm_up
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def __call__(self) -> Result:
+        """Do the work once."""
+        if self.stream is None:
+            return self.work()
+        self.calls += 1
+        if self.calls == self.warm_up + 1:
+            self._record()
+        if self.graph is None:
+            return self._on_side_stream(self.stream)
+        self.graph.replay()
+        return self.result
+
+    def _on_side_stream(self, stream: torch.cuda.Stream) -> Result:
+        # Work that is to be recorded must have run outside the default stream before.
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            result = self.work()
+        torch.cuda.current_stream().wait_stream(stream)
+        return result
+
+    def _record(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        if self.random is not None:
+            graph.register_generator_state(self.random)
+        try:
+            with torch.cuda.graph(graph, stream=self.stream):
+                self.result = self.work()
+        except RuntimeError as error:
+            warnings.warn(
+                f"Work on the GPU could not be recorded for replay and runs operation by operation: {error}",
+                FossilWarning,
+                stacklevel=2,
+            )
+            return
+        self.graph = graph
+
+
+class Replay:
+    """A training step as a `Recording`.
+
+    Args:
+        step: makes one training step and returns what to record of it.
+        random: the generator that the step draws from.
     """
 
     warm_up = 3
 
     def __init__(self, step: Callable[[], Record], random: torch.Generator) -> None:
-        self.step, self.random = step, random
-        self.calls = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.stream = torch.cuda.Stream(random.device)  # type: ignore[no-untyped-call]
-        self.names: list[str] = []
-        self.numbers: dict[str, float] = {}
+        self.recording = Recording(lambda: _packed(step()), random.device, random, self.warm_up)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether steps are replayed by now."""
+        return self.recording.graph is not None
 
     def __call__(self) -> Record:
         """Make one step."""
-        self.calls += 1
-        if self.calls == self.warm_up + 1:
-            self._record()
-        if self.graph is None:
-            return self._on_side_stream()
-        self.graph.replay()
-        # The recording writes to the same place every time, so each record is copied, in one go.
-        return {**self.numbers, **dict(zip(self.names, self.values.clone().unbind(), strict=True))}
+        numbers, names, values = self.recording()
+        # The next step writes to the same place, so the values are copied, in one go.
+        return {**numbers, **dict(zip(names, values.clone().unbind(), strict=True))}
 
-    def _on_side_stream(self) -> Record:
-        # Work that is to be recorded must have run outside the default stream before.
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            record = self.step()
-        torch.cuda.current_stream().wait_stream(self.stream)
-        return record
 
-    def _record(self) -> None:
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.random)
-        try:
-            with torch.cuda.graph(graph, stream=self.stream):
-                record = self.step()
-                tensors = {name: value for name, value in record.items() if isinstance(value, Tensor)}
-                self.values = torch.stack([value.float() for value in tensors.values()])
-        except RuntimeError as error:
-            warnings.warn(
-                f"The training step could not be recorded for replay and runs operation by operation: {error}",
-                FossilWarning,
-                stacklevel=2,
-            )
-            return
-        self.names = list(tensors)
-        self.numbers = {name: value for name, value in record.items() if not isinstance(value, Tensor)}
-        self.graph = graph
+def _packed(record: Record) -> tuple[dict[str, float], list[str], Tensor]:
+    """Return the plain numbers of a record, and its tensors by name and as one."""
+    tensors = {name: value for name, value in record.items() if isinstance(value, Tensor)}
+    numbers = {name: value for name, value in record.items() if not isinstance(value, Tensor)}
+    return numbers, list(tensors), torch.stack([value.float() for value in tensors.values()])
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

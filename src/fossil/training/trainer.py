@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fossil.errors import FossilWarning, RunError
-from fossil.methods.base import Method, ParameterGroup
+from fossil.methods.base import Method, Objective, ParameterGroup
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
 from fossil.training.runtime import Precision, Record, Replay, arithmetic, is_out_of_memory
@@ -60,7 +60,7 @@ class Trainer:
         self.random = torch.Generator(device=device)
         self.groups = method.parameter_groups()
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
-        self.epoch = 0
+        self.epoch, self._moved = 0, False
         self.replay = replay and device.type == "cuda" and method.capturable
         self._update = self._make_update()
 
@@ -95,6 +95,12 @@ class Trainer:
             self._make_room(error)
         return self.step()
 
+    def close(self) -> None:
+        """Minimise what the method has left to do after the last epoch; save the state before, to train on later."""
+        self.random.manual_seed(derive(self.seed, "closing"))
+        self.method.train()
+        self._minimise(self.method.closing(self.prepared, self.random))
+
     def _make_room(self, error: RuntimeError) -> None:
         """Let the method work in smaller pieces after it ran out of memory, so that the step can be tried again.
 
@@ -123,15 +129,18 @@ class Trainer:
         return Replay(lambda: here._follow(), self.random) if self.replay else lambda: here._follow()
 
     def _follow(self) -> Record:
-        """Minimise each objective of an epoch in turn."""
+        return self._minimise(self.method.objectives(self.prepared, self.random))
+
+    def _minimise(self, objectives: Iterator[Objective]) -> Record:
+        """Take a step on each objective in turn."""
         record: Record = {}
         with arithmetic(self.precision, self.random.device):
-            for objective in self.method.objectives(self.prepared, self.random):
+            for objective in objectives:
                 for optimizer in self.optimizers.values():
                     optimizer.zero_grad(set_to_none=True)
                 objective.loss.backward()  # type: ignore[no-untyped-call]
                 for group in objective.groups:
-                    self._moved = True
+                    self._moved |= not objective.repeatable
                     self.optimizers[group].step()
                 record |= {key: _constant(value) for key, value in objective.record.items()}
         return record

@@ -259,6 +259,42 @@ def test_out_of_memory_that_cannot_be_helped_is_one_clear_error(hungry: Hungry) 
     assert "checkpoint is kept" in caught.value.remedy
 
 
+class Closing(Toy):
+    """Has something left to do after the last epoch."""
+
+    def closing(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        self.seen.append(("closing", torch.rand(1, generator=random).item()))
+        yield Objective(self.left.square(), ("left",), {})
+
+
+def test_what_is_left_to_do_is_done_on_closing_and_training_can_go_on_from_before() -> None:
+    short, longer = Closing(), Closing()
+    trainer = Trainer(short, torch.ones(3), 0, CPU)
+    trainer.run(2, never)
+    state = {name: value.clone() for name, value in trainer.state().items()}
+    assert not [each for each in short.seen if each[0] == "closing"]
+    before = short.left.item()
+    trainer.close()
+    assert short.left.item() != before
+    trainer.load_state(state, 2)
+    trainer.run(4, never)
+    Trainer(longer, torch.ones(3), 0, CPU).run(4, never)
+    assert short.left.item() == longer.left.item()
+    trainer.close()
+    closings = [each for each in short.seen if each[0] == "closing"]
+    assert len(closings) == 2 and closings[0] == closings[1]  # drawn alike, whenever it happens
+
+
+def test_an_epoch_whose_first_step_is_repeatable_starts_again_after_it_ran_out_of_memory() -> None:
+    class Repeatable(Hungry):
+        def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+            for objective in super().objectives(prepared, random):
+                yield objective._replace(repeatable=True)
+
+    with pytest.warns(FossilWarning, match="Out of memory in epoch 1"):
+        Trainer(Repeatable(needed=1, late=True), torch.ones(3), 0, CPU).run(2, never)
+
+
 def test_other_errors_pass_through() -> None:
     class Broken(Toy):
         def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
