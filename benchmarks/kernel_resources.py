@@ -10,7 +10,6 @@ and stores of spilled registers inside the iteration; those outside it run once 
 
 from __future__ import annotations
 
-import itertools
 import re
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 import triton  # type: ignore[import-untyped]
 from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
 from triton.compiler import ASTSource  # type: ignore[import-untyped]
@@ -172,22 +170,18 @@ def _constants(kernel: Any, tile: int, precision: Precision) -> dict[str, Any]:
 
 def node_loss_kernels() -> Iterator[tuple[str, int, Any, dict[str, Any], dict[str, Any], dict[str, str]]]:
     """Yield products, D, kernel, constants, options and types of pointers for each kernel of the node loss."""
-    types = {"bfloat16": {"vectors_pointer": "*bf16"}, "tf32": {}}
-    count = {"count_pointer": "*i64"}
-    for products, width in itertools.product(types, (64, 512)):
-        depth = node_launches.BAND_DEPTH[torch.bfloat16 if products == "bfloat16" else torch.float32]
-        sums = {"WIDTH": width, "COUNTED": True, "PRECISION": "tf32", "TILE": node_launches.BAND_TILE, "DEPTH": depth}
-        yield products, width, node_loss.band_sums_kernel, sums, node_launches.BAND_LAUNCH, types[products] | count
+    count, half = {"count_pointer": "*i64"}, {"vectors_pointer": "*fp16"}
     for width in (64, 512):
-        strips = {"WIDTH": width, "TILE": node_launches.BAND_TILE, "DEPTH": node_launches.BAND_DEPTH[torch.bfloat16]}
-        narrow = {"weights_pointer": "*bf16", "vectors_pointer": "*bf16"}
-        yield "bfloat16", width, node_loss.strip_weights_kernel, strips, node_launches.BAND_LAUNCH, narrow
+        strips = {"WIDTH": width, "TILE": node_launches.BAND_TILE, "DEPTH": node_launches.BAND_DEPTH}
+        sums, options = strips | {"COUNTED": True}, node_launches.BAND_LAUNCH
+        yield "float16", width, node_loss.band_sums_kernel, sums, options, half | count
+        yield "float16", width, node_loss.strip_weights_kernel, strips, options, half | {"weights_pointer": "*bf16"}
     for width in (64, 512):
         launch = node_launches.row_launch(width)
         constants = {"WIDTH": width, "COUNTED": True, "BLOCK": launch.pop("BLOCK")}
         yield "any", width, rows_of_views.pair_gradient_kernel, constants, launch, count
-        constants |= {"ROUNDED": True, "NARROW": True}
-        yield "tf32", width, rows_of_views.unit_pairs_kernel, constants, launch, count | {"narrow_pointer": "*bf16"}
+        narrow = {"half_pointer": "*fp16", "narrow_pointer": "*bf16"}
+        yield "float16", width, rows_of_views.unit_pairs_kernel, constants | {"NARROW": True}, launch, count | narrow
     losses = {"COUNTED": True, "BLOCK": node_launches.LOSSES}
     yield "any", 0, node_loss.pair_losses_kernel, losses, {"num_warps": 4}, count
     rows, columns = node_launches.WEIGHT_PART

@@ -20,9 +20,10 @@ from fossil.errors import FossilWarning
 
 Record = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
-# Calls between two looks at the clock: a GPU runs ahead of the processor in training too, where records are read every
-# 20 steps.
+# Calls between two looks at the clock, at most: a GPU runs ahead of the processor in training too, where records are
+# read every 20 steps. A block need not last longer than this.
 _BLOCK = {"cpu": 1, "cuda": 20}
+_BLOCK_SECONDS = 0.1
 
 
 def parser(description: str | None, *, results: str) -> argparse.ArgumentParser:
@@ -58,13 +59,22 @@ def now(device: torch.device) -> float:
 
 def milliseconds(call: Callable[[], object], device: torch.device, repeats: int, *, block: int | None = None) -> float:
     """Return the median over `repeats` of the mean time of a block of calls; the caller has warmed it up."""
-    calls, times = block or _BLOCK[device.type], []
+    calls, times = block or _calls_of_block(call, device), []
     for _ in range(repeats):
         began = now(device)
         for _ in range(calls):
             call()
         times.append(1e3 * (now(device) - began) / calls)
     return median(times)
+
+
+def _calls_of_block(call: Callable[[], object], device: torch.device) -> int:
+    most = _BLOCK[device.type]
+    if most == 1:
+        return 1
+    began = now(device)
+    call()
+    return max(1, min(most, round(_BLOCK_SECONDS / (now(device) - began))))
 
 
 def clear(device: torch.device) -> None:

@@ -17,11 +17,11 @@ _INTERPRETED = tl.constexpr(INTERPRETED)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _multiply(left: tl.tensor, right: tl.tensor, start: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
-    """Return `start + left @ right`, summed in float32."""
-    if _INTERPRETED:  # which takes the bits of bfloat16 for integers; in float32 their products are exact
+def _multiply(left: tl.tensor, right: tl.tensor, start: tl.tensor) -> tl.tensor:
+    """Return `start + left @ right` of float16 operands, summed in float32."""
+    if _INTERPRETED:  # in float32 their products are exact, in what it makes of float16 they are not
         return tl.dot(left.to(tl.float32), right.to(tl.float32), acc=start)
-    return tl.dot(left, right, acc=start, input_precision=PRECISION)
+    return tl.dot(left, right, acc=start)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -49,7 +49,6 @@ def _cosines(
     columns: tl.tensor,
     total: tl.tensor,
     WIDTH: tl.constexpr,
-    PRECISION: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> tl.tensor:
@@ -59,7 +58,7 @@ def _cosines(
         part = start + tl.arange(0, DEPTH)
         own = _load_rows(pointer, rows, total, part, WIDTH, WIDTH % DEPTH == 0)
         other = _load_rows(pointer, columns, total, part, WIDTH, WIDTH % DEPTH == 0)
-        similarity = _multiply(own, tl.trans(other), similarity, PRECISION)
+        similarity = _multiply(own, tl.trans(other), similarity)
     return similarity
 
 
@@ -88,7 +87,6 @@ def band_sums_kernel(
     unit: tl.tensor,
     WIDTH: tl.constexpr,
     COUNTED: tl.constexpr,
-    PRECISION: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> None:
@@ -101,14 +99,13 @@ def band_sums_kernel(
 
     Args:
         sums_pointer: 2×bands×2N float32 sums to write, of rows and of columns.
-        vectors_pointer: Z, 2N×WIDTH, contiguous, float32 or bfloat16.
+        vectors_pointer: Z, 2N×WIDTH, contiguous, float16.
         count_pointer: one int64, read where COUNTED.
         nodes: N.
         first_band: distance of band 0.
         unit: `log2(e) / τ`.
         WIDTH: D.
         COUNTED: whether rows from `count` on, in either view, are left out.
-        PRECISION: of float32 products: `tf32` or `ieee`.
         TILE: side of a tile.
         DEPTH: columns of Z multiplied at a time.
     """
@@ -128,7 +125,7 @@ def band_sums_kernel(
     row_sums = tl.zeros((TILE,), tl.float32)
     column_sums = tl.zeros((TILE,), tl.float32)
     if some_row & some_column & (met_twice == 0):
-        similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, PRECISION, TILE, DEPTH)
+        similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, TILE, DEPTH)
         weights = _exponentials(similarity, rows, columns, nodes, count, unit, unit)
         row_sums = tl.sum(weights, 1)
         if distance > 0:
@@ -244,7 +241,7 @@ def strip_weights_kernel(
 
     Args:
         weights_pointer: weights to write, rounded to bfloat16: a matrix of as many tiles as there are programs.
-        vectors_pointer: Z, 2N×WIDTH, contiguous, bfloat16.
+        vectors_pointer: Z, 2N×WIDTH, contiguous, float16.
         share_pointer: 2N float32 reciprocals of the row sums, zero where a row takes no part.
         total: 2N.
         top: row and column of Z Zᵀ where the strip starts.
@@ -258,7 +255,7 @@ def strip_weights_kernel(
     steps = tl.arange(0, TILE)
     rows = top + down + steps
     columns = top + across + steps
-    similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, "tf32", TILE, DEPTH)
+    similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, TILE, DEPTH)
     row_share = tl.load(share_pointer + tl.minimum(rows, total - 1))
     column_share = tl.load(share_pointer + tl.minimum(columns, total - 1))
     weights = tl.exp2(similarity * unit - unit) * (row_share[:, None] + column_share[None, :])

@@ -34,7 +34,7 @@ LOSSES = 1024
 
 # Two programs of 8 warps share a multiprocessor of an H200, so that one multiplies while another exponentiates.
 BAND_LAUNCH: dict[str, Any] = {"num_warps": 8, "num_stages": 3, "maxnreg": 128}
-BAND_DEPTH = {torch.bfloat16: 64, torch.float32: 32}
+BAND_DEPTH = 64
 
 MOST_STRIP_ROWS = 4096
 """With D = 512 their sums are 128 blocks of 128×128, for the 132 multiprocessors of an H200."""
@@ -59,15 +59,15 @@ class KernelInfoNCE(torch.autograd.Function):
         ctx.kind = torch.promote_types(first.dtype, second.dtype)
         with torch.cuda.device_of(first), products_in(products, first.device):  # type: ignore[no-untyped-call]
             pairs = unit_pairs(first, second, count, products)
-            totals = _matrix(pairs.unit, pairs.narrow, count, *ctx.settings).row_sums()
+            totals = _matrix(pairs.unit, pairs.half, pairs.narrow, count, *ctx.settings).row_sums()
             loss, share = _mean_loss(totals, pairs.cosine, count, temperature)
-        ctx.save_for_backward(pairs.unit, pairs.narrow, pairs.length, share, count)
+        ctx.save_for_backward(pairs.unit, pairs.half, pairs.narrow, pairs.length, share, count)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        unit, narrow, length, share, count = ctx.saved_tensors
+        unit, half, narrow, length, share, count = ctx.saved_tensors
         temperature, products, _ = ctx.settings
         total, width = unit.shape
         with (
@@ -75,7 +75,7 @@ class KernelInfoNCE(torch.autograd.Function):
             torch.autocast(unit.device.type, enabled=False),
             products_in(products, unit.device),
         ):
-            pull = _matrix(unit, narrow, count, *ctx.settings).pull(share)
+            pull = _matrix(unit, half, narrow, count, *ctx.settings).pull(share)
             result = pull if ctx.kind == pull.dtype else torch.empty_like(pull, dtype=ctx.kind)
             pair_gradient_kernel[(total // 2,)](
                 result,
@@ -97,14 +97,17 @@ class UnitPairs(NamedTuple):
     """The directions of both views.
 
     Attributes:
-        unit: Z, the unit vectors of both views one below the other, 2N×D; zero where a row takes no part. For `tf32`
-            products they are rounded to it.
-        narrow: Z in bfloat16, with rows of zeros to the end of the last tile; None for `float32` products.
+        unit: Z, the unit vectors of both views one below the other, 2N×D; zero where a row takes no part.
+        half: Z in float16, for cosines; None for `float32` products. Of numbers up to one it holds as many digits as
+            TF32, and is multiplied twice as fast.
+        narrow: Z in bfloat16, for sums with weights of any size, with rows of zeros to the end of the last tile; None
+            for `float32` products.
         length: lengths, -1 for vectors that are too short, 2N.
         cosine: of the two vectors of each node, N.
     """
 
     unit: Tensor
+    half: Tensor | None
     narrow: Tensor | None
     length: Tensor
     cosine: Tensor
@@ -114,13 +117,15 @@ def unit_pairs(first: Tensor, second: Tensor, count: Tensor | None, products: Pr
     """Return the directions of two views, N×D each, as the products take them."""
     nodes, width = first.shape
     unit = torch.empty(2 * nodes, width, device=first.device)
-    narrow = None
+    half = narrow = None
     if products != "float32":
+        half = torch.empty_like(unit, dtype=torch.float16)
         narrow = unit.new_empty(_whole_tiles(2 * nodes), width, dtype=torch.bfloat16)
         narrow[2 * nodes :].zero_()
     length, cosine = unit.new_empty(2 * nodes), unit.new_empty(nodes)
     unit_pairs_kernel[(nodes,)](
         unit,
+        unit if half is None else half,
         unit if narrow is None else narrow,
         length,
         cosine,
@@ -131,11 +136,10 @@ def unit_pairs(first: Tensor, second: Tensor, count: Tensor | None, products: Pr
         SHORTEST,
         WIDTH=width,
         COUNTED=count is not None,
-        ROUNDED=products == "tf32",
         NARROW=narrow is not None,
         **row_launch(width),
     )
-    return UnitPairs(unit, narrow, length, cosine)
+    return UnitPairs(unit, half, narrow, length, cosine)
 
 
 def row_launch(width: int) -> dict[str, int]:
@@ -164,6 +168,7 @@ def _mean_loss(totals: Tensor, cosine: Tensor, count: Tensor | None, temperature
 
 def _matrix(
     unit: Tensor,
+    half: Tensor | None,
     narrow: Tensor | None,
     count: Tensor | None,
     temperature: float,
@@ -171,10 +176,9 @@ def _matrix(
     tile_rows: int | None,
 ) -> TileAffinities | StripAffinities:
     """Return the matrix of all pairs, computed as the precision allows."""
-    if narrow is None:
+    if half is None or narrow is None:
         return TileAffinities(unit, count, temperature, products, tile_rows)
-    operands = unit if products == "tf32" else narrow[: len(unit)]
-    return StripAffinities(operands, narrow, count, temperature, tile_rows)
+    return StripAffinities(half, narrow, count, temperature, tile_rows)
 
 
 def _unit_of_exponents(temperature: float) -> float:
@@ -230,23 +234,24 @@ class StripAffinities:
     """The matrix of `Affinities` for narrower products: row sums in one kernel, the gradient a strip at a time."""
 
     def __init__(
-        self, operands: Tensor, narrow: Tensor, count: Tensor | None, temperature: float, tile_rows: int | None
+        self, half: Tensor, narrow: Tensor, count: Tensor | None, temperature: float, tile_rows: int | None
     ) -> None:
         """Take Z.
 
         Args:
-            operands: Z as the row sums take it, float32 (rounded to TF32) or bfloat16, 2N×D.
-            narrow: Z in bfloat16, as the gradient takes it, with rows of zeros to the end of the last tile.
+            half: Z in float16, 2N×D, of which cosines are made.
+            narrow: Z in bfloat16, of which the sums of the gradient are made, with rows of zeros to the end of the last
+                tile.
             count: only so many rows of either view take part; all when None.
             temperature: τ.
             tile_rows: most rows of a strip; as many as a GPU needs to be busy when None.
         """
-        self.operands, self.narrow, self.count, self.temperature = operands, narrow, count, temperature
-        self.height = _strip_rows(len(operands), tile_rows)
+        self.half, self.narrow, self.count, self.temperature = half, narrow, count, temperature
+        self.height = _strip_rows(len(half), tile_rows)
 
     def row_sums(self) -> Tensor:
         """Return the 2N sums of the rows over all columns that take part."""
-        bands = -(-len(self.operands) // BAND_TILE) // 2 + 1
+        bands = -(-len(self.half) // BAND_TILE) // 2 + 1
         parts = (self._band_sums(first, min(BANDS, bands - first)) for first in range(0, bands, BANDS))
         return functools.reduce(torch.add, parts)
 
@@ -267,24 +272,23 @@ class StripAffinities:
             multiply(weights, vectors[top:], result[top:bottom], beta=beta)
             if bottom < total:
                 multiply(weights[:, bottom - top :].T, vectors[top:bottom], result[bottom:], beta=beta)
-        return result[: len(self.operands)]
+        return result[: len(self.half)]
 
     def _band_sums(self, first: int, bands: int) -> Tensor:
         """Sum some bands of tiles, each at one distance to the right of the diagonal, going round at the end."""
-        total, width = self.operands.shape
-        sums = torch.empty(2, bands, total, device=self.operands.device)
+        total, width = self.half.shape
+        sums = torch.empty(2, bands, total, device=self.half.device)
         band_sums_kernel[(bands, -(-total // BAND_TILE))](
             sums,
-            self.operands,
-            self.operands if self.count is None else self.count,
+            self.half,
+            self.half if self.count is None else self.count,
             total // 2,
             first,
             _unit_of_exponents(self.temperature),
             WIDTH=width,
             COUNTED=self.count is not None,
-            PRECISION="tf32",
             TILE=BAND_TILE,
-            DEPTH=BAND_DEPTH[self.operands.dtype],
+            DEPTH=BAND_DEPTH,
             **BAND_LAUNCH,
             enable_fp_fusion=True,
         )
@@ -296,14 +300,14 @@ class StripAffinities:
         weights = place[: height * (total - top)].view(height, total - top)
         strip_weights_kernel[(height // BAND_TILE, (total - top) // BAND_TILE)](
             weights,
-            self.narrow,
+            self.half,
             share,
             len(share),
             top,
             _unit_of_exponents(self.temperature),
             WIDTH=width,
             TILE=BAND_TILE,
-            DEPTH=BAND_DEPTH[torch.bfloat16],
+            DEPTH=BAND_DEPTH,
             **BAND_LAUNCH,
             enable_fp_fusion=True,
         )

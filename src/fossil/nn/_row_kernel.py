@@ -102,24 +102,22 @@ def _store_unit(
     vector: tl.tensor,
     row: tl.tensor,
     unit_pointer: tl.tensor,
+    half_pointer: tl.tensor,
     narrow_pointer: tl.tensor,
     length_pointer: tl.tensor,
     shortest: tl.tensor,
     WIDTH: tl.constexpr,
-    ROUNDED: tl.constexpr,
     NARROW: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
-    """Write a vector's direction and length as row `row`, and return the direction as it was before any rounding."""
+    """Write a vector's direction and length as row `row`, and return the direction."""
     places = tl.arange(0, BLOCK)
     inside = places < WIDTH
     length = tl.sqrt(tl.sum(vector * vector, 0))
     unit = vector / tl.where(length > shortest, length, 1.0)
-    kept = unit
-    if ROUNDED:  # to the nearest: the tensor cores would cut off the last 13 bits
-        kept = ((unit.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
-    tl.store(unit_pointer + row * WIDTH + places, kept, mask=inside)
+    tl.store(unit_pointer + row * WIDTH + places, unit, mask=inside)
     if NARROW:
+        tl.store(half_pointer + row * WIDTH + places, unit.to(tl.float16), mask=inside)
         tl.store(narrow_pointer + row * WIDTH + places, to_bfloat16(unit), mask=inside)
     tl.store(length_pointer + row, tl.where(length > shortest, length, -1.0))
     return unit
@@ -128,6 +126,7 @@ def _store_unit(
 @triton.jit(do_not_specialize=["nodes"])  # type: ignore[untyped-decorator]
 def unit_pairs_kernel(
     unit_pointer: tl.tensor,
+    half_pointer: tl.tensor,
     narrow_pointer: tl.tensor,
     length_pointer: tl.tensor,
     cosine_pointer: tl.tensor,
@@ -138,7 +137,6 @@ def unit_pairs_kernel(
     shortest: tl.tensor,
     WIDTH: tl.constexpr,
     COUNTED: tl.constexpr,
-    ROUNDED: tl.constexpr,
     NARROW: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
@@ -148,6 +146,7 @@ def unit_pairs_kernel(
 
     Args:
         unit_pointer: 2N×D directions to write, float32.
+        half_pointer: 2N×D directions to write in float16, where NARROW.
         narrow_pointer: 2N×D directions to write in bfloat16, where NARROW.
         length_pointer: 2N lengths to write, -1 for vectors that are too short.
         cosine_pointer: N cosines to write.
@@ -158,8 +157,7 @@ def unit_pairs_kernel(
         shortest: the longest length that is too short.
         WIDTH: D.
         COUNTED: whether only the first `count` nodes take part.
-        ROUNDED: whether the float32 directions are rounded to TF32.
-        NARROW: whether directions are also written in bfloat16.
+        NARROW: whether directions are also written in 16 bits.
         BLOCK: a power of two, at least D.
     """
     node = tl.program_id(0).to(tl.int64)
@@ -168,10 +166,10 @@ def unit_pairs_kernel(
     first = tl.load(first_pointer + node * WIDTH + places, mask=taken, other=0.0).to(tl.float32)
     second = tl.load(second_pointer + node * WIDTH + places, mask=taken, other=0.0).to(tl.float32)
     first = _store_unit(
-        first, node, unit_pointer, narrow_pointer, length_pointer, shortest, WIDTH, ROUNDED, NARROW, BLOCK
+        first, node, unit_pointer, half_pointer, narrow_pointer, length_pointer, shortest, WIDTH, NARROW, BLOCK
     )
     second = _store_unit(
-        second, node + nodes, unit_pointer, narrow_pointer, length_pointer, shortest, WIDTH, ROUNDED, NARROW, BLOCK
+        second, node + nodes, unit_pointer, half_pointer, narrow_pointer, length_pointer, shortest, WIDTH, NARROW, BLOCK
     )
     tl.store(cosine_pointer + node, tl.sum(first * second, 0))
 

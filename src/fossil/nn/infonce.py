@@ -42,11 +42,12 @@ def node_contrast(
         count: 0-dimensional, int64, on the same device: only that many rows of either view take part, and the mean is
             over them. The others can hold anything and get a gradient of exactly zero. Below 1 the loss is zero.
         products: precision of the products of vectors, forward and backward; sums, exponentials, logarithms and the
-            gradient are float32 in any case. `tf32` is for GPUs, and means `float32` elsewhere. It concerns the value:
-            its gradient takes bfloat16 operands, whose errors average out: from a hundred nodes on they are less than
-            1e-3 of it. `bfloat16` rounds the operands, and saves time where the processor has instructions for it.
-            None means `bfloat16` inside `torch.autocast` to it, else `tf32` on a GPU where PyTorch is allowed to use
-            it, else `float32`. Float64 vectors are multiplied in float64, whatever is said here.
+            gradient are float32 in any case. On a GPU `tf32` and `bfloat16` are the same where Triton is installed:
+            cosines of float16 numbers, which hold a unit vector as exactly as TF32 would, and in the gradient sums of
+            bfloat16 numbers, whose errors average out: from a hundred nodes on they are less than 1e-3 of it. On a CPU
+            `tf32` means `float32`, and `bfloat16` saves time where the processor has instructions for it. None means
+            `bfloat16` inside `torch.autocast` to it, else `tf32` on a GPU where PyTorch is allowed to use it, else
+            `float32`. Float64 vectors are multiplied in float64, whatever is said here.
         tile_rows: rows of a tile, and the most of a strip; the device and N decide when None.
 
     Returns:

@@ -319,19 +319,19 @@ tools = Path(triton.__file__).parent / "backends/nvidia/bin"
 if not (tools / "cuobjdump").exists() or not (tools / "ptxas").exists():
     sys.exit(77)
 name, pointer, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-strip = {"WIDTH": 512, "TILE": 128, "DEPTH": 64 if pointer == "*bf16" else 32}
-sums = {**strip, "COUNTED": True, "PRECISION": "tf32"}
+strip = {"WIDTH": 512, "TILE": 128, "DEPTH": launches.BAND_DEPTH}
+sums = {**strip, "COUNTED": True}
 pairs = {"WIDTH": 512, "COUNTED": True, **launches.row_launch(512)}
 warps = {"num_warps": pairs.pop("num_warps")}
 kernel, constants, options = {
     "sums": (launches.band_sums_kernel, sums, launches.BAND_LAUNCH),
     "strip": (launches.strip_weights_kernel, strip, launches.BAND_LAUNCH),
-    "pairs": (launches.unit_pairs_kernel, {**pairs, "ROUNDED": True, "NARROW": True}, warps),
+    "pairs": (launches.unit_pairs_kernel, {**pairs, "NARROW": True}, warps),
     "gradient": (launches.pair_gradient_kernel, pairs, warps),
     "losses": (launches.pair_losses_kernel, {"COUNTED": True, "BLOCK": launches.LOSSES}, {}),
 }[name]
 kinds = {"vectors_pointer": pointer, "count_pointer": "*i64"} | dict.fromkeys(("unit", "factor", "exponent"), "fp32")
-kinds |= {"weights_pointer": "*bf16", "narrow_pointer": "*bf16", "shortest": "fp32"}
+kinds |= {"weights_pointer": "*bf16", "narrow_pointer": "*bf16", "half_pointer": "*fp16", "shortest": "fp32"}
 signature = {
     name: kinds.get(name, "*fp32" if name.endswith("pointer") else "i32") for name in kernel.arg_names
 } | dict.fromkeys(constants, "constexpr")
@@ -350,9 +350,8 @@ print(json.dumps({"ptx": compiled.asm["ptx"], "stack": stack, "shared": compiled
 @pytest.mark.parametrize(
     ("kernel", "pointer", "products"),
     [
-        ("sums", "*bf16", "bf16"),
-        ("sums", "*fp32", "tf32"),
-        ("strip", "*bf16", "bf16"),
+        ("sums", "*fp16", "f16"),
+        ("strip", "*fp16", "f16"),
         ("pairs", "*fp32", None),
         ("gradient", "*fp32", None),
         ("losses", "*fp32", None),
