@@ -127,7 +127,9 @@ def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str,
     seconds = time.perf_counter() - began
     rule = protocol(wanted["protocol"])
     seeds = [wanted["seed"] + 1000 * i for i in range(wanted["splits"])]
+    scored = time.perf_counter()
     scores = score_result(result, rule, seeds, str(where))
+    evaluation = time.perf_counter() - scored
     last = result.history[-1]
     maxima = [value.test_maximum for value in scores if value.test_maximum is not None]
     return {
@@ -137,6 +139,7 @@ def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str,
         "accuracies": [round(value.accuracy, 5) for value in scores],
         "test_maxima": [round(value, 5) for value in maxima],
         "seconds": round(seconds, 2),
+        "evaluation_seconds": round(evaluation, 2),
         "lambda_mean": None if result.fusion is None else float(result.fusion.mean()),
         "effective_rank": last.get("effective_rank"),
         "subgraphs": last.get("subgraphs"),

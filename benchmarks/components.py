@@ -7,7 +7,7 @@ pass is their difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor
@@ -70,11 +70,11 @@ class Components:
             self.subgraphs = self._sampled()
             self.original, self.generated = (_leaf(view) for view in self._views())
 
-    def times(self, repeats: int) -> dict[str, float]:
-        """Return the milliseconds of each part.
+    def times(self, repeats: int, names: Collection[str] | None = None) -> dict[str, float]:
+        """Return the milliseconds of each part, or of those named.
 
         `forward`, `transport` and `node loss` are forward passes, `... with backward` both passes of the part, and
-        `backward` that of the whole contrastive loss.
+        `losses` the whole contrastive loss.
         """
         parts: dict[str, Callable[[], object]] = {
             "sampling": self._sampled,
@@ -90,9 +90,7 @@ class Components:
         if self.method.config.node_contrast != "none":
             parts["node loss"] = self._node_loss
             parts["node loss with backward"] = lambda: self._pulled(self._node_loss())
-        times = {name: self._timed(part, repeats) for name, part in parts.items()}
-        whole, forward = times.pop("losses with backward"), times.pop("losses")
-        return {"node loss": 0.0, "node loss with backward": 0.0} | times | {"backward": whole - forward}
+        return {name: self._timed(part, repeats) for name, part in parts.items() if names is None or name in names}
 
     def _timed(self, part: Callable[[], object], repeats: int) -> float:
         nothing = torch.zeros((), device=self.device)
@@ -136,9 +134,10 @@ class Components:
     def _pulled(self, loss: Tensor) -> object:
         return torch.autograd.grad(loss, [self.original.embeddings, self.generated.embeddings], allow_unused=True)
 
-    def _losses(self) -> Tensor:
-        objectives = self.method.objectives(self.prepared, self.random)
-        return next(each.loss for each in objectives if "encoder" in each.groups)
+    def _losses(self) -> tuple[Tensor, ...]:
+        """Return the terms of the contrastive loss, after all that an epoch computes."""
+        found = [each.terms for each in self.method.objectives(self.prepared, self.random) if "encoder" in each.groups]
+        return found[0]
 
     def _losses_with_backward(self) -> object:
         return torch.autograd.grad(self._losses(), self.weights, allow_unused=True)

@@ -91,11 +91,11 @@ def main() -> None:
 
 def timings(arguments: argparse.Namespace, contenders: list[Contender]) -> Iterator[Record]:
     """Yield one record per batch, size, step, direction and solver."""
-    for batch, nodes, step in itertools.product(arguments.batches, arguments.sizes, arguments.steps):
+    for batch, nodes in itertools.product(arguments.batches, arguments.sizes):
         problem = training_pairs(
             batch, nodes, temperature=arguments.temperature, seed=arguments.seed, device=arguments.device
         )
-        for backward in (False, True):
+        for step, backward in itertools.product(arguments.steps, (False, True)):
             reference = None
             for contender in contenders:
                 few = contender.single and arguments.sample < batch

@@ -38,7 +38,8 @@ class Beside:
     """A second queue of work on a GPU, for what the rest of a step need not wait for.
 
     Most kernels of a small graph leave the larger part of a GPU idle; what stands in two queues can run at the same
-    time. The gradient of work done here runs here as well. On a CPU there is one queue, and nothing changes.
+    time. The gradient of work done here runs here as well. The second queue is served first, because it is for many
+    small kernels, which a large one would hold up and hardly notice. On a CPU there is one queue, and nothing changes.
 
     Args:
         device: where; the queue starts after all that has been asked of the device so far.
@@ -82,7 +83,7 @@ class Beside:
 
 @cache
 def _second_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 
 
 @cache

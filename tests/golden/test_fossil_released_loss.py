@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import fossil.methods.fossil as module
+from fossil.accelerate import Beside
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.fossil import Fossil, FossilGraph, View
@@ -166,7 +167,9 @@ class Case(NamedTuple):
 
     def contrast(self) -> tuple[Tensor, dict[str, Tensor | float]]:
         fixed = Subgraphs.of(SUBGRAPHS)
-        return self.method.contrast(*self.views(), fixed, self.prepared.sampler, torch.Generator())
+        beside = Beside(torch.device("cpu"))
+        total, _, record = self.method.contrast(*self.views(), fixed, self.prepared.sampler, torch.Generator(), beside)
+        return total, record
 
 
 def make(monkeypatch: pytest.MonkeyPatch, directed: bool, **changes: object) -> Case:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import fossil.methods.fossil as fossil_module
+from fossil.accelerate import Beside
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.fossil import Fossil, FossilV2
@@ -83,9 +84,8 @@ def losses_of_both(
     tensors = prepared.tensors
     original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
     generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
-    total, record = method.contrast(
-        original, generated, Subgraphs.of(subgraphs), prepared.sampler, torch.Generator().manual_seed(0)
-    )
+    beside, random = Beside(torch.device("cpu")), torch.Generator().manual_seed(0)
+    total, _, record = method.contrast(original, generated, Subgraphs.of(subgraphs), prepared.sampler, random, beside)
     expected = record | {"fusion": method.penalty(original.fusion, original.branches)[0]}
 
     def gradients(name: str) -> tuple[Tensor, Tensor]:

@@ -164,15 +164,18 @@ class Fossil(Method[FossilGraph]):
         beside.join(subgraphs.nodes, subgraphs.count)
         if subgraphs.nodes.device.type == "cpu":
             subgraphs = subgraphs.trimmed()  # a GPU is faster with fixed shapes than with fewer subgraphs
-        contrast, record = self.contrast(original, generated, subgraphs, sampler, random)
-
-        if self.fusion is not None and config.fusion_training == "joint":
-            assert original.fusion is not None
+        loss, terms, record = self.contrast(original, generated, subgraphs, sampler, random, beside)
+        groups = ["encoder"]
+        if original.fusion is not None and config.fusion_training == "joint":
             penalty, parts = self.penalty(original.fusion, branches)
-            yield Objective(contrast + penalty, ("encoder", "fusion"), record | parts)
-            return
-        yield Objective(contrast, ("encoder",), record)
-        if self.fusion is not None and not self._is_fused_first():
+            terms, record = (*terms, penalty), record | parts
+            with beside.running(penalty):
+                loss = loss + penalty
+            groups.append("fusion")
+        yield Objective(loss, tuple(groups), record, terms=terms)
+        # Only now, so that the gradient of the node loss does not wait for the transport.
+        beside.join(*(value for value in record.values() if isinstance(value, Tensor)))
+        if self.fusion is not None and config.fusion_training == "separate" and not self._is_fused_first():
             yield from self._fusion_after_a_pass(graph, random)
 
     def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
@@ -214,14 +217,14 @@ class Fossil(Method[FossilGraph]):
         subgraphs: Subgraphs,
         sampler: SubgraphSampler,
         random: torch.Generator,
-    ) -> tuple[Tensor, Record]:
-        """Return L_contrast = L_ot + L_node (Section 4.6) and what to record of it.
+        beside: Beside,
+    ) -> tuple[Tensor, tuple[Tensor, ...], Record]:
+        """Return L_contrast = L_ot + L_node (Section 4.6), its terms, and what to record of them.
 
-        The two losses do not need one another, so that a GPU can work on both at once.
+        The two do not need one another, so that a GPU can work on both at once, `beside` one another.
         """
         record: Record = {}
         losses: dict[str, Tensor] = {}
-        beside = Beside(random.device)
         with beside.running(original.embeddings, generated.embeddings, subgraphs.nodes, subgraphs.count):
             if len(subgraphs.nodes) >= 2:
                 alike, solver = self.compare(original, generated, subgraphs, sampler, random)
@@ -231,11 +234,11 @@ class Fossil(Method[FossilGraph]):
         node = self.node_loss(original, generated, subgraphs)
         if node is not None:
             losses["node"] = node
-        made = [value for value in (record | losses).values() if isinstance(value, Tensor)]
-        beside.join(*made)
         # A step that fills no subgraph has nothing to contrast; it must still be a step.
-        total = torch.stack(list(losses.values())).sum() if losses else 0 * original.embeddings.sum()
-        return total, {"contrast": total, **losses, **record}
+        terms = tuple(losses.values()) or (0 * original.embeddings.sum(),)
+        with beside.running(*terms):
+            total = torch.stack(terms).sum()
+        return total, terms, {"contrast": total, **losses, **record}
 
     def node_loss(self, original: View, generated: View, subgraphs: Subgraphs) -> Tensor | None:
         """Return L_node over all nodes, or over those of the subgraphs (v2); None where there is none."""

@@ -138,7 +138,7 @@ class Trainer:
             for objective in objectives:
                 for optimizer in self.optimizers.values():
                     optimizer.zero_grad(set_to_none=True)
-                objective.loss.backward()  # type: ignore[no-untyped-call]
+                torch.autograd.backward(objective.terms or objective.loss)
                 for group in objective.groups:
                     self._moved |= not objective.repeatable
                     self.optimizers[group].step()

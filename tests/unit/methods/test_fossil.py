@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from fossil.accelerate import Beside
 from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
@@ -112,6 +113,22 @@ def test_a_shared_pass_shows_the_gate_what_a_second_pass_shows_it() -> None:
     assert len(losses[0]) == 1 and losses[0] == pytest.approx(losses[1])  # no weight has moved between the two
 
 
+@pytest.mark.parametrize("training", ["separate", "joint"])
+def test_the_terms_of_a_loss_have_its_gradient(training: str) -> None:
+    method, prepared = make(fusion_training=training)
+    objective = contrast(method, prepared)
+    names, weights = zip(*method.named_parameters(), strict=True)
+    whole, terms = (
+        torch.autograd.grad(roots, weights, allow_unused=True, retain_graph=True)
+        for roots in ([objective.loss], objective.terms)
+    )
+    assert len(objective.terms) == (2 if training == "separate" else 3)
+    for name, one, other in zip(names, whole, terms, strict=True):
+        assert (one is None) == (other is None), name
+        if one is not None and other is not None:
+            torch.testing.assert_close(other, one)
+
+
 def test_trained_jointly_one_objective_moves_everything() -> None:
     method, prepared = make(fusion_training="joint")
     (objective,) = method.objectives(prepared, random())
@@ -145,7 +162,8 @@ def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
         tensors = prepared.tensors
         original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
         generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
-        _, record = method.contrast(original, generated, subgraphs, prepared.sampler, random())
+        beside = Beside(torch.device("cpu"))
+        _, _, record = method.contrast(original, generated, subgraphs, prepared.sampler, random(), beside)
         expected = node_contrast(original.embeddings[nodes], generated.embeddings[nodes], 0.8)
         torch.testing.assert_close(record["node"], expected)
 
