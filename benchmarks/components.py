@@ -69,6 +69,11 @@ class Components:
         with arithmetic(trainer.precision, self.device):
             self.subgraphs = self._sampled()
             self.original, self.generated = (_leaf(view) for view in self._views())
+            compared = method.compared(self.original, self.generated, self.subgraphs)
+            # The gradient stops at what the losses look at; that it is spread over all nodes belongs to the encoder.
+            self.compared = compared._replace(
+                first=compared.first.detach().requires_grad_(), second=compared.second.detach().requires_grad_()
+            )
 
     def times(self, repeats: int, names: Collection[str] | None = None) -> dict[str, float]:
         """Return the milliseconds of each part, or of those named.
@@ -121,18 +126,14 @@ class Components:
         return torch.autograd.grad(embeddings, self.weights, arriving, allow_unused=True)
 
     def _transport(self) -> Tensor:
-        alike, _ = self.method.compare(
-            self.original, self.generated, self.subgraphs, self.prepared.sampler, self.random
-        )
+        alike, _ = self.method.compare(self.compared, self.subgraphs, self.prepared.sampler, self.random)
         return subgraph_contrast(alike, len(self.subgraphs.nodes), self.subgraphs.usable.repeat(3))
 
     def _node_loss(self) -> Tensor:
-        loss = self.method.node_loss(self.original, self.generated, self.subgraphs)
-        assert loss is not None
-        return loss
+        return self.method.node_loss(self.compared)
 
     def _pulled(self, loss: Tensor) -> object:
-        return torch.autograd.grad(loss, [self.original.embeddings, self.generated.embeddings], allow_unused=True)
+        return torch.autograd.grad(loss, [self.compared.first, self.compared.second], allow_unused=True)
 
     def _losses(self) -> tuple[Tensor, ...]:
         """Return the terms of the contrastive loss, after all that an epoch computes."""

@@ -5,9 +5,10 @@
     python benchmarks/growth.py --device cpu --nodes 200 --repeats 1 --graphs-per-size 1
 
 Graphs are drawn from the contextual stochastic block model with the same mean degree at every size. Each part is timed
-alone with its own backward pass (`components.py`); "rest" is what the whole step takes beyond them, and can be negative
-on a GPU, where transport and node loss run side by side. `--large` goes on
-where v1 is left behind: v2 up to a million nodes, and v1 on the edges of ogbn-arxiv with random features.
+alone with its own backward pass (`components.py`), that of the losses up to the embeddings they look at. "Rest" is what
+the whole step takes beyond these: the gate, the optimiser, and for v2 gradients of a few nodes spread over all. It can
+be negative on a GPU, where transport and node loss run side by side. `--large` goes on where v1 is left behind: v2 up
+to a million nodes, and v1 on the edges of ogbn-arxiv with random features.
 """
 
 from __future__ import annotations

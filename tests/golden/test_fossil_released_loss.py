@@ -196,7 +196,9 @@ def test_losses_are_those_of_the_plain_transcription(
     case = make(monkeypatch, directed, **VARIANTS[variant])
     expected = case.plain.run()
     views = case.views()
-    scores, _ = case.method.compare(*views, Subgraphs.of(SUBGRAPHS), case.prepared.sampler, torch.Generator())
+    fixed = Subgraphs.of(SUBGRAPHS)
+    compared = case.method.compared(*views, fixed)
+    scores, _ = case.method.compare(compared, fixed, case.prepared.sampler, torch.Generator())
     assert expected.scores.max() > 0.05 and expected.scores.std() > 0.01  # the distances say something
     torch.testing.assert_close(scores.double(), expected.scores, rtol=1e-4, atol=1e-5)
     total, record = case.contrast()

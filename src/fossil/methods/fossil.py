@@ -63,6 +63,22 @@ class View(NamedTuple):
     fusion: Tensor | None
 
 
+class Compared(NamedTuple):
+    """What the two losses look at.
+
+    Attributes:
+        first: H of M nodes, M×D: of all, or of those that were drawn.
+        second: Ĥ of the same nodes, M×D.
+        places: rows of both that the nodes of the subgraphs have, S×K.
+        number: how many of the M nodes the node loss is over; all when None.
+    """
+
+    first: Tensor
+    second: Tensor
+    places: Tensor
+    number: Tensor | None
+
+
 class Fossil(Method[FossilGraph]):
     """FOSSIL with the exact node loss over all nodes (v1)."""
 
@@ -225,38 +241,39 @@ class Fossil(Method[FossilGraph]):
         """
         record: Record = {}
         losses: dict[str, Tensor] = {}
-        with beside.running(original.embeddings, generated.embeddings, subgraphs.nodes, subgraphs.count):
+        compared = self.compared(original, generated, subgraphs)
+        with beside.running(*(each for each in compared if each is not None), original.embeddings, subgraphs.count):
             if len(subgraphs.nodes) >= 2:
-                alike, solver = self.compare(original, generated, subgraphs, sampler, random)
+                alike, solver = self.compare(compared, subgraphs, sampler, random)
                 losses["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), subgraphs.usable.repeat(3))
                 record |= solver
             record |= _describe(original, subgraphs)
-        node = self.node_loss(original, generated, subgraphs)
-        if node is not None:
-            losses["node"] = node
+        if self.config.node_contrast != "none" and len(compared.first):
+            losses["node"] = self.node_loss(compared)
         # A step that fills no subgraph has nothing to contrast; it must still be a step.
         terms = tuple(losses.values()) or (0 * original.embeddings.sum(),)
         with beside.running(*terms):
             total = torch.stack(terms).sum()
         return total, terms, {"contrast": total, **losses, **record}
 
-    def node_loss(self, original: View, generated: View, subgraphs: Subgraphs) -> Tensor | None:
-        """Return L_node over all nodes, or over those of the subgraphs (v2); None where there is none."""
-        first, second, count = original.embeddings, generated.embeddings, None
-        if self.config.node_contrast == "subgraph_nodes":
-            nodes, count = _distinct_nodes(subgraphs)
-            first, second = rows_of(first, nodes), rows_of(second, nodes)
-        if self.config.node_contrast == "none" or not len(first):
-            return None
-        return node_contrast(first, second, self.config.temperature, count=count, tile_rows=self.tile_rows)
+    def compared(self, original: View, generated: View, subgraphs: Subgraphs) -> Compared:
+        """Return what the losses look at: all nodes, or, where the node loss is over the subgraphs (v2), theirs alone.
+
+        Picked out once for both losses, whose cost then does not depend on the size of the graph.
+        """
+        first, second = original.embeddings, generated.embeddings
+        if self.config.node_contrast != "subgraph_nodes":
+            return Compared(first, second, subgraphs.nodes, None)
+        nodes, number, places = _distinct_nodes(subgraphs)
+        return Compared(rows_of(first, nodes), rows_of(second, nodes), places, number)
+
+    def node_loss(self, compared: Compared) -> Tensor:
+        """Return L_node (Section 4.6.2)."""
+        first, second, _, number = compared
+        return node_contrast(first, second, self.config.temperature, count=number, tile_rows=self.tile_rows)
 
     def compare(
-        self,
-        original: View,
-        generated: View,
-        subgraphs: Subgraphs,
-        sampler: SubgraphSampler,
-        random: torch.Generator,
+        self, compared: Compared, subgraphs: Subgraphs, sampler: SubgraphSampler, random: torch.Generator
     ) -> tuple[Tensor, Record]:
         """Return the similarity of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all.
 
@@ -264,21 +281,20 @@ class Fossil(Method[FossilGraph]):
         that are no subgraph are compared like the others, and count nowhere.
         """
         config = self.config
-        nodes = subgraphs.nodes
         a = _others(subgraphs, random)
         b = a if config.negatives == "shared" else _others(subgraphs, random)
 
         if config.similarity == "pooled_cosine":
-            X, Y = rows_of(original.embeddings, nodes), rows_of(generated.embeddings, nodes)  # S×K×D
+            X, Y = (rows_of(view, compared.places) for view in compared[:2])  # S×K×D
             cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, a), rows_of(Y, a)]))
             return torch.exp(cosines / config.temperature), {}
 
-        within = torch.exp(-sampler.adjacency(nodes) / config.temperature)  # S×K×K
+        within = torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature)  # S×K×K
         if config.structure_cost == "product":
-            feature, of_first, of_second = self.costs(original, generated, nodes, a, b)
+            feature, of_first, of_second = self.costs(compared, a, b)
             source, target = of_first * within, of_first
         else:
-            feature, of_second = self.adjacency_costs(original, generated, nodes, a, b)
+            feature, of_second = self.adjacency_costs(compared, a, b)
             source = target = within
         problem = FusedProblem.uniform(
             feature_cost=feature,
@@ -300,20 +316,18 @@ class Fossil(Method[FossilGraph]):
         solver = {"solver_iterations": float(config.solver_iterations)} | _describe_pairs(solution, subgraphs)
         return torch.exp(-solution.value / temperature), solver
 
-    def costs(self, original: View, generated: View, nodes: Tensor, a: Tensor, b: Tensor) -> SubgraphCosts:
+    def costs(self, compared: Compared, a: Tensor, b: Tensor) -> SubgraphCosts:
         """Return the costs between and within subgraphs (Eq. 10), all made of embeddings in one way."""
-        config, first, second = self.config, original.embeddings, generated.embeddings
+        config, (first, second, places, _) = self.config, compared
         if config.cost_similarity == "cosine":
-            return subgraph_costs(first, second, nodes, a, b, config.temperature, config.cost_threshold)
-        X, Y = rows_of(first, nodes), rows_of(second, nodes)  # S×K×D
+            return subgraph_costs(first, second, places, a, b, config.temperature, config.cost_threshold)
+        X, Y = rows_of(first, places), rows_of(second, places)  # S×K×D
         return gathered_costs(X, Y, a, b, config.temperature, config.cost_threshold)
 
-    def adjacency_costs(
-        self, original: View, generated: View, nodes: Tensor, a: Tensor, b: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def adjacency_costs(self, compared: Compared, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """Return the costs between subgraphs (3S×K×K) and the structure of the generated ones (Â, S×K×K)."""
         config = self.config
-        X, Y = rows_of(original.embeddings, nodes), rows_of(generated.embeddings, nodes)  # S×K×D
+        X, Y = (rows_of(view, compared.places) for view in compared[:2])  # S×K×D
         # Â is made of cosines, whatever the feature costs are made of.
         U, V = unit_vectors(X), unit_vectors(Y)
         first, second = (U, V) if config.cost_similarity == "cosine" else (X, Y)
@@ -384,12 +398,16 @@ def _others(subgraphs: Subgraphs, random: torch.Generator) -> Tensor:
     return (following + (draw * (count - 1)).long()) % count.clamp_min(1)
 
 
-def _distinct_nodes(subgraphs: Subgraphs) -> tuple[Tensor, Tensor]:
-    """Return the nodes of all subgraphs, each once, then any; and how many there are."""
+def _distinct_nodes(subgraphs: Subgraphs) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the nodes of all subgraphs, each once, then any; how many there are; and where each subgraph's are."""
     nodes = torch.where(subgraphs.filled[:, None], subgraphs.nodes, NONE).flatten().sort().values
     fresh = nodes != NONE
     fresh[1:] &= nodes[1:] != nodes[:-1]
-    return packed(nodes[None], fresh[None], len(nodes))[0].clamp_min(0), fresh.sum()
+    distinct = packed(nodes[None], fresh[None], len(nodes))[0]
+    in_order = torch.where(distinct == NONE, torch.iinfo(torch.int64).max, distinct)
+    # Rows that are no subgraph get any place.
+    places = torch.searchsorted(in_order, subgraphs.nodes).clamp_max(max(len(nodes) - 1, 0))
+    return distinct.clamp_min(0), fresh.sum(), places
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.base import Objective
-from fossil.methods.fossil import Fossil, FossilGraph, FossilV2, _others
+from fossil.methods.fossil import Fossil, FossilGraph, FossilV2, _distinct_nodes, _others
 from fossil.nn.contrast import node_contrast
 from fossil.nn.encoders import DecoupledEncoder
 from fossil.training.trainer import Trainer
@@ -111,6 +111,14 @@ def test_a_shared_pass_shows_the_gate_what_a_second_pass_shows_it() -> None:
         losses.append([float(each.loss.detach()) for each in fusion])
         assert list(method.closing(prepared, random())) == [] or which == "shared"
     assert len(losses[0]) == 1 and losses[0] == pytest.approx(losses[1])  # no weight has moved between the two
+
+
+def test_each_node_is_picked_out_once_and_found_again() -> None:
+    nodes = torch.tensor([[7, 2, 9], [2, 7, 4], [5, 5, 5]])
+    count = torch.tensor(2)  # the last row is no subgraph
+    drawn, number, places = _distinct_nodes(Subgraphs(nodes, count, count, count))
+    assert drawn[:number].tolist() == [2, 4, 7, 9]
+    assert torch.equal(drawn[places[:2]], nodes[:2]) and int(places.max()) < len(drawn) == 9
 
 
 @pytest.mark.parametrize("training", ["separate", "joint"])
