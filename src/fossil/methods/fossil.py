@@ -171,7 +171,7 @@ class Fossil(Method[FossilGraph]):
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
         beside = Beside(random.device)
         branches: Branches = self.encoder(graph.features, graph.propagation, random)
-        if self._is_fused_first():
+        if self._gate_goes_first():
             yield self._fusion_objective(graph, branches, random)
         original = self.view(graph, branches, random)
         generated = self.view(graph, self.generator(branches, graph, random), random)
@@ -191,15 +191,15 @@ class Fossil(Method[FossilGraph]):
         yield Objective(loss, tuple(groups), record, terms=terms)
         # Only now, so that the gradient of the node loss does not wait for the transport.
         beside.join(*(value for value in record.values() if isinstance(value, Tensor)))
-        if self.fusion is not None and config.fusion_training == "separate" and not self._is_fused_first():
+        if self.fusion is not None and config.fusion_training == "separate" and not self._gate_goes_first():
             yield from self._fusion_after_a_pass(graph, random)
 
     def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the fusion layer's loss once more where it goes first: the encoder has taken a step since."""
-        if self._is_fused_first():
+        if self._gate_goes_first():
             yield from self._fusion_after_a_pass(prepared.tensors, random)
 
-    def _is_fused_first(self) -> bool:
+    def _gate_goes_first(self) -> bool:
         """Whether the fusion layer takes its own step before the contrast, on the same pass of the encoder."""
         config = self.config
         return self.fusion is not None and config.fusion_training == "separate" and config.fusion_pass == "shared"
