@@ -33,14 +33,12 @@ class Objective(NamedTuple):
         groups: names of the parameter groups that take a step on it.
         record: what to write into the history: loss parts and diagnostics, as numbers or scalar tensors. Tensors stay
             on their device until the history is flushed, so recording never waits for the device.
-        repeatable: whether a second step does no harm, should the rest of the epoch run out of memory and start again.
         terms: what the loss is the sum of, where a GPU can work on the gradient of each at the same time.
     """
 
     loss: Tensor
     groups: tuple[str, ...]
     record: dict[str, Tensor | float]
-    repeatable: bool = False
     terms: tuple[Tensor, ...] = ()
 
 

@@ -167,12 +167,10 @@ class Fossil(Method[FossilGraph]):
         return True
 
     def objectives(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield the contrastive loss and the fusion layer's own, or both as one."""
+        """Yield the contrastive loss, then the fusion layer's own loss on a second pass; or both on one pass."""
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
         beside = Beside(random.device)
         branches: Branches = self.encoder(graph.features, graph.propagation, random)
-        if self._gate_goes_first():
-            yield self._fusion_objective(graph, branches, random)
         original = self.view(graph, branches, random)
         generated = self.view(graph, self.generator(branches, graph, random), random)
         with beside.running():
@@ -182,8 +180,10 @@ class Fossil(Method[FossilGraph]):
             subgraphs = subgraphs.trimmed()  # a GPU is faster with fixed shapes than with fewer subgraphs
         loss, terms, record = self.contrast(original, generated, subgraphs, sampler, random, beside)
         groups = ["encoder"]
-        if original.fusion is not None and config.fusion_training == "joint":
-            penalty, parts = self.penalty(original.fusion, branches)
+        joint = config.fusion_training == "joint"
+        if original.fusion is not None and (joint or config.fusion_pass == "shared"):
+            # Trained apart, the two losses have no parameter in common, and a step on their sum is a step on each.
+            penalty, parts = self.penalty(original.fusion, branches if joint else branches.detached())
             terms, record = (*terms, penalty), record | parts
             with beside.running(penalty):
                 loss = loss + penalty
@@ -191,29 +191,21 @@ class Fossil(Method[FossilGraph]):
         yield Objective(loss, tuple(groups), record, terms=terms)
         # Only now, so that the gradient of the node loss does not wait for the transport.
         beside.join(*(value for value in record.values() if isinstance(value, Tensor)))
-        if self.fusion is not None and config.fusion_training == "separate" and not self._gate_goes_first():
-            yield from self._fusion_after_a_pass(graph, random)
+        if original.fusion is not None and "fusion" not in groups:
+            yield self._fusion_after_a_pass(graph, random)
 
     def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield the fusion layer's loss once more where it goes first: the encoder has taken a step since."""
-        if self._gate_goes_first():
-            yield from self._fusion_after_a_pass(prepared.tensors, random)
-
-    def _gate_goes_first(self) -> bool:
-        """Whether the fusion layer takes its own step before the contrast, on the same pass of the encoder."""
+        """Yield the fusion layer's loss after a shared pass: the encoder has taken a step that it has not seen."""
         config = self.config
-        return self.fusion is not None and config.fusion_training == "separate" and config.fusion_pass == "shared"
+        if self.fusion is not None and config.fusion_training == "separate" and config.fusion_pass == "shared":
+            yield self._fusion_after_a_pass(prepared.tensors, random)
 
-    def _fusion_objective(self, graph: GraphTensors, branches: Branches, random: torch.Generator) -> Objective:
+    def _fusion_after_a_pass(self, graph: GraphTensors, random: torch.Generator) -> Objective:
         assert self.fusion is not None
-        constant = branches.detached()
-        penalty, parts = self.penalty(self.fusion(constant, graph.centrality, random), constant)
-        return Objective(penalty, ("fusion",), parts, repeatable=True)
-
-    def _fusion_after_a_pass(self, graph: GraphTensors, random: torch.Generator) -> Iterator[Objective]:
         with torch.no_grad():
             branches: Branches = self.encoder(graph.features, graph.propagation, random)
-        yield self._fusion_objective(graph, branches, random)
+        penalty, parts = self.penalty(self.fusion(branches, graph.centrality, random), branches)
+        return Objective(penalty, ("fusion",), parts)
 
     def view(self, graph: GraphTensors, branches: Branches, random: torch.Generator | None) -> View:
         """Fuse the branches of the encoder or of the generator (Section 4.4)."""

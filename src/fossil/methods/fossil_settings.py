@@ -111,8 +111,8 @@ class FossilSettings(Settings):
     fusion_pass: Literal["second", "shared"] = setting(
         "second",
         "embeddings that the fusion layer's own step sees: those of a second pass right after the encoder's step "
-        "(released), or those of the next epoch's pass, before the contrast, which is faster and can end with a λ that "
-        "is not settled; without effect where both are trained as one",
+        "(released), or those of the contrast and, once, of a pass after the last epoch, which is faster; without "
+        "effect where both are trained as one",
     )
     fusion_nonlinear: bool = setting(False, "Section 4.4: ψ has a ReLU between its layers (paper) or none (released)")
     fusion_drop_logit: bool = setting(

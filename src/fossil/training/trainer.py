@@ -140,7 +140,7 @@ class Trainer:
                     optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(objective.terms or objective.loss)
                 for group in objective.groups:
-                    self._moved |= not objective.repeatable
+                    self._moved = True
                     self.optimizers[group].step()
                 record |= {key: _constant(value) for key, value in objective.record.items()}
         return record

@@ -285,16 +285,6 @@ def test_what_is_left_to_do_is_done_on_closing_and_training_can_go_on_from_befor
     assert len(closings) == 2 and closings[0] == closings[1]  # drawn alike, whenever it happens
 
 
-def test_an_epoch_whose_first_step_is_repeatable_starts_again_after_it_ran_out_of_memory() -> None:
-    class Repeatable(Hungry):
-        def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
-            for objective in super().objectives(prepared, random):
-                yield objective._replace(repeatable=True)
-
-    with pytest.warns(FossilWarning, match="Out of memory in epoch 1"):
-        Trainer(Repeatable(needed=1, late=True), torch.ones(3), 0, CPU).run(2, never)
-
-
 def test_other_errors_pass_through() -> None:
     class Broken(Toy):
         def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
