@@ -60,6 +60,21 @@ class Subgraphs:
         """S answers to whether a row is a subgraph and has another one to be told from."""
         return self.filled & (self.count >= 2)
 
+    def distinct_nodes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Pick out the nodes of all subgraphs, in fixed shapes.
+
+        Returns:
+            S·K nodes, each once in rising order, then any; how many there are, a scalar on the device; and where each
+            subgraph's nodes are among them, S×K. Rows that are no subgraph get any place.
+        """
+        nodes = torch.where(self.filled[:, None], self.nodes, NONE).flatten().sort().values
+        fresh = nodes != NONE
+        fresh[1:] &= nodes[1:] != nodes[:-1]
+        distinct = packed(nodes[None], fresh[None], len(nodes))[0]
+        in_order = torch.where(distinct == NONE, torch.iinfo(torch.int64).max, distinct)
+        places = torch.searchsorted(in_order, self.nodes).clamp_max(max(len(nodes) - 1, 0))
+        return distinct.clamp_min(0), fresh.sum(), places
+
     def trimmed(self) -> Subgraphs:
         """Return them without the rows that mean nothing, which on a GPU waits for the device."""
         return Subgraphs(self.nodes[: int(self.count)], self.count, self.isolated, self.too_small)

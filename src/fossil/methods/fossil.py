@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from fossil.accelerate import Beside
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
-from fossil.graph.priorities import NONE, packed
 from fossil.graph.structure import centrality, symmetric_normalized
 from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.fossil_records import Record, describe_pairs, describe_step
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
-from fossil.nn.contrast import effective_rank, node_contrast, subgraph_contrast
+from fossil.nn.contrast import node_contrast, subgraph_contrast
 from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, fusion_penalty, gated_fusion
@@ -38,9 +38,7 @@ from fossil.nn.subgraph_costs import SubgraphCosts, costs_between, gathered_cost
 from fossil.nn.tensors import GraphTensors
 from fossil.nn.unit import unit_vectors
 from fossil.seeding import torch_generator
-from fossil.transport import FusedProblem, Solution, pooled_cosine, solve
-
-Record = dict[str, Tensor | float]
+from fossil.transport import FusedProblem, pooled_cosine, solve
 
 # Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
 _HIDDEN_COPIES, _WIDTH_COPIES = 12, 40
@@ -239,7 +237,7 @@ class Fossil(Method[FossilGraph]):
                 alike, solver = self.compare(compared, subgraphs, sampler, random)
                 losses["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), subgraphs.usable.repeat(3))
                 record |= solver
-            record |= _describe(original, subgraphs)
+            record |= describe_step(original.embeddings, original.fusion, subgraphs)
         if self.config.node_contrast != "none" and len(compared.first):
             losses["node"] = self.node_loss(compared)
         # A step that fills no subgraph has nothing to contrast; it must still be a step.
@@ -256,7 +254,7 @@ class Fossil(Method[FossilGraph]):
         first, second = original.embeddings, generated.embeddings
         if self.config.node_contrast != "subgraph_nodes":
             return Compared(first, second, subgraphs.nodes, None)
-        nodes, number, places = _distinct_nodes(subgraphs)
+        nodes, number, places = subgraphs.distinct_nodes()
         return Compared(rows_of(first, nodes), rows_of(second, nodes), places, number)
 
     def node_loss(self, compared: Compared) -> Tensor:
@@ -305,7 +303,7 @@ class Fossil(Method[FossilGraph]):
             check=False,
         )
         temperature = config.contrast_temperature or config.temperature
-        solver = {"solver_iterations": float(config.solver_iterations)} | _describe_pairs(solution, subgraphs)
+        solver = {"solver_iterations": float(config.solver_iterations)} | describe_pairs(solution, subgraphs)
         return torch.exp(-solution.value / temperature), solver
 
     def costs(self, compared: Compared, a: Tensor, b: Tensor) -> SubgraphCosts:
@@ -388,42 +386,3 @@ def _others(subgraphs: Subgraphs, random: torch.Generator) -> Tensor:
     draw = torch.rand(rows, generator=random, device=random.device, dtype=torch.float64)
     following = torch.arange(1, rows + 1, device=random.device)
     return (following + (draw * (count - 1)).long()) % count.clamp_min(1)
-
-
-def _distinct_nodes(subgraphs: Subgraphs) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the nodes of all subgraphs, each once, then any; how many there are; and where each subgraph's are."""
-    nodes = torch.where(subgraphs.filled[:, None], subgraphs.nodes, NONE).flatten().sort().values
-    fresh = nodes != NONE
-    fresh[1:] &= nodes[1:] != nodes[:-1]
-    distinct = packed(nodes[None], fresh[None], len(nodes))[0]
-    in_order = torch.where(distinct == NONE, torch.iinfo(torch.int64).max, distinct)
-    # Rows that are no subgraph get any place.
-    places = torch.searchsorted(in_order, subgraphs.nodes).clamp_max(max(len(nodes) - 1, 0))
-    return distinct.clamp_min(0), fresh.sum(), places
-
-
-@torch.no_grad()
-def _describe_pairs(solution: Solution, subgraphs: Subgraphs) -> Record:
-    """Return the mean distance of positive and of negative pairs, and how far plans are from their row marginals."""
-    both = torch.stack([solution.value, solution.row_error]).view(2, 3, -1)
-    means = torch.where(subgraphs.usable, both, 0).sum(2) / subgraphs.usable.sum().clamp_min(1)
-    return {
-        "distance_positive": means[0, 0],
-        "distance_negative": means[0, 1:].mean(),
-        "marginal_error": means[1].mean(),
-    }
-
-
-@torch.no_grad()
-def _describe(view: View, subgraphs: Subgraphs) -> Record:
-    """Return the diagnostics of one step."""
-    record: Record = {
-        "subgraphs": subgraphs.count,
-        "skipped_isolated": subgraphs.isolated,
-        "skipped_too_small": subgraphs.too_small,
-        "effective_rank": effective_rank(view.embeddings.detach()),
-    }
-    if view.fusion is not None:
-        fusion = view.fusion.detach()
-        record |= {"lambda_mean": fusion.mean(), "lambda_median": fusion.median(), "lambda_std": fusion.std()}
-    return record

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chi2_contingency
 from torch import Tensor
 
-from fossil.graph.subgraphs import Reach, SubgraphSampler
+from fossil.graph.subgraphs import Reach, Subgraphs, SubgraphSampler
 
 Neighbours = dict[int, set[int]]
 
@@ -251,3 +251,11 @@ def test_draws_follow_their_generator(reach: Reach) -> None:
         for seed in (0, 0, 1)
     ]
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+
+
+def test_each_node_is_picked_out_once_and_found_again() -> None:
+    nodes = torch.tensor([[7, 2, 9], [2, 7, 4], [5, 5, 5]])
+    count = torch.tensor(2)  # the last row is no subgraph
+    drawn, number, places = Subgraphs(nodes, count, count, count).distinct_nodes()
+    assert drawn[:number].tolist() == [2, 4, 7, 9]
+    assert torch.equal(drawn[places[:2]], nodes[:2]) and int(places.max()) < len(drawn) == 9

@@ -15,7 +15,7 @@ from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.base import Objective
-from fossil.methods.fossil import Fossil, FossilGraph, FossilV2, _distinct_nodes, _others
+from fossil.methods.fossil import Fossil, FossilGraph, FossilV2, _others
 from fossil.nn.contrast import node_contrast
 from fossil.nn.encoders import DecoupledEncoder
 from fossil.training.trainer import Trainer
@@ -116,14 +116,6 @@ def test_after_a_shared_pass_the_gate_takes_a_closing_step_of_its_own() -> None:
         method.encoder.register_forward_hook(lambda *_, passes=passes: passes.append(1))
         closing = list(method.closing(prepared, random()))
         assert [each.groups for each in closing] == expected and len(passes) == len(expected)
-
-
-def test_each_node_is_picked_out_once_and_found_again() -> None:
-    nodes = torch.tensor([[7, 2, 9], [2, 7, 4], [5, 5, 5]])
-    count = torch.tensor(2)  # the last row is no subgraph
-    drawn, number, places = _distinct_nodes(Subgraphs(nodes, count, count, count))
-    assert drawn[:number].tolist() == [2, 4, 7, 9]
-    assert torch.equal(drawn[places[:2]], nodes[:2]) and int(places.max()) < len(drawn) == 9
 
 
 @pytest.mark.parametrize("training", ["separate", "joint"])
