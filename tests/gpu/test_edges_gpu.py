@@ -1,4 +1,4 @@
-"""Edge products, row softmax, sparse products and activations on a GPU, against float64 on the same device."""
+"""Edge products, attention, sparse products and activations on a GPU, against float64 on the same device."""
 
 import importlib
 import importlib.util
@@ -95,10 +95,14 @@ def test_products_and_their_gradients(size: tuple[int, int, int, int], width: in
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_row_softmax_and_its_gradient(size: tuple[int, int, int, int]) -> None:
+def test_attention_and_its_gradients(size: tuple[int, int, int, int]) -> None:
     matrix = graph(*size)
-    scores = 5 * draw(matrix.num_entries) + 200  # whose exponentials overflow
-    assert_agrees(matrix.row_softmax, [scores], draw(matrix.num_entries, seed=1), tolerance=1e-4)
+    centre, neighbour, upstream = draw(size[0], 2), 3 * draw(size[1], 2, seed=1), draw(matrix.num_entries, seed=2)
+    centre[1::4] += 200  # sums whose exponentials overflow
+    centre[3::4] -= 1000  # or vanish
+    assert_agrees(matrix.attention, (centre[:, 0], neighbour[:, 0]), upstream, tolerance=1e-4)
+    assert_agrees(lambda c, n: matrix.attention(c[:, 1], n[:, 1]), (centre, neighbour), upstream, tolerance=1e-4)
+    assert all(indices.dtype == torch.int32 for indices in matrix._product_indices)
 
 
 @needs_triton
@@ -155,14 +159,14 @@ def test_a_recorded_product_follows_its_values(monkeypatch: pytest.MonkeyPatch) 
 @needs_triton
 def test_the_kernels_are_used_for_float32_and_not_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = used("fossil.nn._edge_kernel", "products", "edge_products", monkeypatch)
-    rows = used("fossil.nn._edge_kernel", "softmax", "row_softmax", monkeypatch)
+    rows = used("fossil.nn._edge_kernel", "attention", "attention", monkeypatch)
     multiplied = used("fossil.nn._sparse_kernel", "product", "product", monkeypatch)
     activated = used("fossil.nn._activation_kernel", "activate", "activate", monkeypatch)
     matrix, vectors = graph(50, 70, 5), (draw(50, 8), draw(70, 8))
     for kind in (torch.float64, torch.float32):
         assert not edges and not rows and not multiplied and not activated
         matrix.edge_products(*(each.to(kind) for each in vectors))
-        matrix.row_softmax(draw(matrix.num_entries).to(kind))
+        matrix.attention(draw(50).to(kind), draw(70).to(kind))
         matrix.matmul(vectors[1].to(kind), draw(matrix.num_entries).to(kind))
         biased_prelu(vectors[0].to(kind), draw(8).to(kind), [draw(1).to(kind)])
     assert len(edges) == len(rows) == len(multiplied) == len(activated) == 1
@@ -172,7 +176,7 @@ def test_everything_works_without_triton(monkeypatch: pytest.MonkeyPatch) -> Non
     for module in (sparse, activation):
         monkeypatch.setattr(module, "serves", lambda device: False)
     matrix = graph(50, 70, 5)
-    assert_agrees(matrix.row_softmax, [draw(matrix.num_entries)], draw(matrix.num_entries, seed=1))
+    assert_agrees(matrix.attention, (draw(50), draw(70, seed=2)), draw(matrix.num_entries, seed=1))
     assert_agrees(matrix.edge_products, (draw(50, 8), draw(70, 8)), draw(matrix.num_entries, seed=1))
     pair = draw(matrix.num_entries), draw(70, 8)
     assert_agrees(lambda values, dense: matrix.matmul(dense, values), pair, draw(50, 8, seed=1))

@@ -1,6 +1,6 @@
-"""Dot products over the edges of a graph and softmax within its rows as GPU programs. Needs Triton.
+"""Dot products over the edges of a graph and attention within its rows as GPU programs. Needs Triton.
 
-Tensors are contiguous; offsets are int64, indices int32 or int64.
+Tensors are contiguous, but for the two vectors that attention reads; offsets are int64, indices int32 or int64.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 # Edges of a program and columns multiplied at a time: 16 numbers of either row for each of 128 threads.
 PRODUCT_LAUNCH = {"EDGES": 16, "DEPTH": 128, "num_warps": 4, "enable_fp_fusion": True}
 # Entries of a row at a time. Most rows are shorter, and a hub of ten thousand still takes only 40 turns.
-SOFTMAX_LAUNCH = {"ENTRIES": 256, "num_warps": 2, "enable_fp_fusion": True}
+ATTENTION_LAUNCH = {"ENTRIES": 256, "num_warps": 2, "enable_fp_fusion": True}
 
 _LOWEST = tl.constexpr(-3.4028234e38)  # finite, because the difference of two infinities is not a number
 
@@ -28,20 +28,28 @@ def edge_products(row: Tensor, col: Tensor, first: Tensor, second: Tensor) -> Te
     return products
 
 
-def row_softmax(crow: Tensor, scores: Tensor) -> Tensor:
-    """Return weights (E) that sum to one within each row, float32."""
-    weights = torch.empty_like(scores)
-    with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
-        row_softmax_kernel[(len(crow) - 1,)](weights, crow, scores, **SOFTMAX_LAUNCH)
+def attention(crow: Tensor, col: Tensor, centre: Tensor, neighbour: Tensor, slope: float) -> Tensor:
+    """Return the softmax over each row of LeakyReLU(`centre[row]` + `neighbour[col]`) for each edge (E), float32."""
+    weights = centre.new_empty(len(col))
+    strides = centre.stride(0), neighbour.stride(0)
+    with torch.cuda.device_of(col):  # type: ignore[no-untyped-call]
+        attention_kernel[(len(crow) - 1,)](
+            weights, crow, col, centre, neighbour, *strides, SLOPE=slope, **ATTENTION_LAUNCH
+        )
     return weights
 
 
-def row_softmax_gradient(crow: Tensor, weights: Tensor, upstream: Tensor) -> Tensor:
-    """Return the gradient of the scores (E), given the weights and their gradient."""
-    gradient = torch.empty_like(weights)
-    with torch.cuda.device_of(weights):  # type: ignore[no-untyped-call]
-        row_softmax_gradient_kernel[(len(crow) - 1,)](gradient, crow, weights, upstream, **SOFTMAX_LAUNCH)
-    return gradient
+def attention_gradient(
+    crow: Tensor, col: Tensor, centre: Tensor, neighbour: Tensor, weights: Tensor, upstream: Tensor, slope: float
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `centre` (R) and `neighbour` (C), given the weights and their gradient."""
+    gradients = centre.new_empty(len(centre)), neighbour.new_zeros(len(neighbour))
+    strides = centre.stride(0), neighbour.stride(0)
+    with torch.cuda.device_of(col):  # type: ignore[no-untyped-call]
+        attention_gradient_kernel[(len(crow) - 1,)](
+            *gradients, crow, col, centre, neighbour, weights, upstream, *strides, SLOPE=slope, **ATTENTION_LAUNCH
+        )
+    return gradients
 
 
 @triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
@@ -81,28 +89,45 @@ def edge_products_kernel(
     tl.store(products_pointer + edges, tl.sum(sums, 1), mask=inside)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def row_softmax_kernel(
-    weights_pointer: tl.tensor, crow_pointer: tl.tensor, scores_pointer: tl.tensor, ENTRIES: tl.constexpr
+@triton.jit(do_not_specialize=["centre_stride", "neighbour_stride"])  # type: ignore[untyped-decorator]
+def attention_kernel(
+    weights_pointer: tl.tensor,
+    crow_pointer: tl.tensor,
+    col_pointer: tl.tensor,
+    centre_pointer: tl.tensor,
+    neighbour_pointer: tl.tensor,
+    centre_stride: tl.tensor,
+    neighbour_stride: tl.tensor,
+    SLOPE: tl.constexpr,
+    ENTRIES: tl.constexpr,
 ) -> None:
-    """Write the softmax of row number `program_id(0)`.
+    """Write the weights of row number `program_id(0)`.
 
     Each lane keeps the highest score it has seen and its sum of exponentials below that, so that one pass over the
-    scores gives both, and lanes meet only once.
+    scores gives both, and lanes meet only once. The scores are worked out again for the weights, not stored.
 
     Args:
         weights_pointer: E float32 weights to write.
         crow_pointer: R+1 offsets.
-        scores_pointer: E float32 scores.
+        col_pointer: E columns.
+        centre_pointer: R float32.
+        neighbour_pointer: C float32.
+        centre_stride: numbers from one of `centre` to the next.
+        neighbour_stride: numbers from one of `neighbour` to the next.
+        SLOPE: of the leaky ReLU, for what is not positive.
         ENTRIES: entries read at a time.
     """
-    begin = tl.load(crow_pointer + tl.program_id(0))
-    end = tl.load(crow_pointer + tl.program_id(0) + 1)
+    row = tl.program_id(0).to(tl.int64)
+    begin, end = tl.load(crow_pointer + row), tl.load(crow_pointer + row + 1)
+    centre = tl.load(centre_pointer + row * centre_stride)
     lanes = tl.arange(0, ENTRIES)
     highest = tl.full((ENTRIES,), _LOWEST, tl.float32)
     totals = tl.zeros((ENTRIES,), tl.float32)
     for start in range(begin, end, ENTRIES):
-        scores = tl.load(scores_pointer + start + lanes, mask=start + lanes < end, other=-float("inf"))
+        inside = start + lanes < end
+        col = tl.load(col_pointer + start + lanes, mask=inside, other=0).to(tl.int64)
+        sums = centre + tl.load(neighbour_pointer + col * neighbour_stride, mask=inside, other=-float("inf"))
+        scores = tl.where(sums > 0, sums, SLOPE * sums)
         raised = tl.maximum(highest, scores)
         totals = totals * tl.exp(highest - raised) + tl.exp(scores - raised)
         highest = raised
@@ -110,38 +135,64 @@ def row_softmax_kernel(
     total = tl.sum(totals * tl.exp(highest - top), 0)
     for start in range(begin, end, ENTRIES):
         inside = start + lanes < end
-        scores = tl.load(scores_pointer + start + lanes, mask=inside, other=0.0)
+        col = tl.load(col_pointer + start + lanes, mask=inside, other=0).to(tl.int64)
+        sums = centre + tl.load(neighbour_pointer + col * neighbour_stride, mask=inside, other=0.0)
+        scores = tl.where(sums > 0, sums, SLOPE * sums)
         tl.store(weights_pointer + start + lanes, tl.exp(scores - top) / total, mask=inside)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def row_softmax_gradient_kernel(
-    gradient_pointer: tl.tensor,
+@triton.jit(do_not_specialize=["centre_stride", "neighbour_stride"])  # type: ignore[untyped-decorator]
+def attention_gradient_kernel(
+    centre_gradient_pointer: tl.tensor,
+    neighbour_gradient_pointer: tl.tensor,
     crow_pointer: tl.tensor,
+    col_pointer: tl.tensor,
+    centre_pointer: tl.tensor,
+    neighbour_pointer: tl.tensor,
     weights_pointer: tl.tensor,
     upstream_pointer: tl.tensor,
+    centre_stride: tl.tensor,
+    neighbour_stride: tl.tensor,
+    SLOPE: tl.constexpr,
     ENTRIES: tl.constexpr,
 ) -> None:
-    """Write w (u - Σ w u) for row number `program_id(0)`, w its weights and u their gradient.
+    """Treat row number `program_id(0)`: the gradient of its centre, and its share of those of its neighbours.
+
+    An entry's sum of centre and neighbour has the gradient w (u - Σ w u) l', w the weights of the row, u their
+    gradient and l' the slope of the leaky ReLU, which at zero is the one for negative numbers.
 
     Args:
-        gradient_pointer: E float32 gradient of the scores to write.
+        centre_gradient_pointer: R float32 gradient of `centre` to write.
+        neighbour_gradient_pointer: C float32 gradient of `neighbour` to add to.
         crow_pointer: R+1 offsets.
+        col_pointer: E columns.
+        centre_pointer: R float32.
+        neighbour_pointer: C float32.
         weights_pointer: E float32 weights.
         upstream_pointer: E float32 gradient of the weights.
+        centre_stride: numbers from one of `centre` to the next.
+        neighbour_stride: numbers from one of `neighbour` to the next.
+        SLOPE: of the leaky ReLU, for what is not positive.
         ENTRIES: entries read at a time.
     """
-    begin = tl.load(crow_pointer + tl.program_id(0))
-    end = tl.load(crow_pointer + tl.program_id(0) + 1)
+    row = tl.program_id(0).to(tl.int64)
+    begin, end = tl.load(crow_pointer + row), tl.load(crow_pointer + row + 1)
+    centre = tl.load(centre_pointer + row * centre_stride)
     lanes = tl.arange(0, ENTRIES)
-    sums = tl.zeros((ENTRIES,), tl.float32)
+    products = tl.zeros((ENTRIES,), tl.float32)
     for start in range(begin, end, ENTRIES):
         inside = start + lanes < end
         weights = tl.load(weights_pointer + start + lanes, mask=inside, other=0.0)
-        sums += weights * tl.load(upstream_pointer + start + lanes, mask=inside, other=0.0)
-    mean = tl.sum(sums, 0)
+        products += weights * tl.load(upstream_pointer + start + lanes, mask=inside, other=0.0)
+    mean = tl.sum(products, 0)
+    gradients = tl.zeros((ENTRIES,), tl.float32)
     for start in range(begin, end, ENTRIES):
         inside = start + lanes < end
+        col = tl.load(col_pointer + start + lanes, mask=inside, other=0).to(tl.int64)
+        sums = centre + tl.load(neighbour_pointer + col * neighbour_stride, mask=inside, other=0.0)
         weights = tl.load(weights_pointer + start + lanes, mask=inside, other=0.0)
         upstream = tl.load(upstream_pointer + start + lanes, mask=inside, other=0.0)
-        tl.store(gradient_pointer + start + lanes, weights * (upstream - mean), mask=inside)
+        gradient = weights * (upstream - mean) * tl.where(sums > 0, 1.0, SLOPE)
+        tl.atomic_add(neighbour_gradient_pointer + col, gradient, mask=inside, sem="relaxed")
+        gradients += gradient
+    tl.store(centre_gradient_pointer + row, tl.sum(gradients, 0))

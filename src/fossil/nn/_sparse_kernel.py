@@ -70,15 +70,15 @@ def make_plan(crow: Tensor, col: Tensor, order: Tensor | None = None) -> Plan:
     return Plan(rows, col, order, pieces.to(kind).contiguous(), cut.to(kind), int(cut_shares.sum()))
 
 
-def product(plan: Plan, values: Tensor, dense: Tensor) -> Tensor:
+def product(plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
     """Return the product of the matrix of `values` (E, float32) and `dense` (C×D, float32 or bfloat16): R×D, float32.
 
-    Both are contiguous.
+    All are contiguous. The product is written to `out` if that is given.
     """
     width = dense.shape[1]
     of_warp = WARP_BYTES // dense.element_size()
     warps = min(MOST_WARPS, triton.next_power_of_2(triton.cdiv(width, of_warp)))
-    result = torch.empty(plan.rows, width, device=dense.device)
+    result = torch.empty(plan.rows, width, device=dense.device) if out is None else out
     partial = torch.empty(plan.partial_sums, width, device=dense.device) if plan.partial_sums else None
     count = plan.pieces.shape[1]
     with torch.cuda.device_of(dense):  # type: ignore[no-untyped-call]

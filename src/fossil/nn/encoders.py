@@ -61,7 +61,8 @@ class DecoupledEncoder(_TwoLayers):
     """Two layers with shared weights, once with the graph and once with the identity in its place (Eq. 5).
 
     Each layer is PReLU(S X W + b). `activation` is applied between the layers on top of that PReLU, as in the
-    released code; `none` gives the paper's text. The product X W₁ serves both branches.
+    released code; `none` gives the paper's text. The product X W₁ serves both branches, and from there on they are one
+    tensor, the structure branch below the feature branch.
     """
 
     def forward(
@@ -69,11 +70,10 @@ class DecoupledEncoder(_TwoLayers):
     ) -> Branches:
         """Return both branches, N×D each."""
         projected = features.dropout(self.drop, random).project(self.first.weight)
-        branches = []
-        for spread in (_identity, propagation.matmul):
-            hidden = self.first.finish(spread(projected), self.activation)
-            branches.append(self.second.finish(spread(hidden @ self.second.weight)))
-        return Branches(*branches)
+        hidden = self.first.finish(propagation.matmul_below(projected, projected), self.activation)
+        feature, structure = (hidden @ self.second.weight).chunk(2)
+        both = self.second.finish(propagation.matmul_below(feature, structure))
+        return Branches(*both.chunk(2))
 
 
 class GCNEncoder(_TwoLayers):
@@ -131,7 +131,3 @@ class _Layer(nn.Module):
     def finish(self, spread: Tensor, *after: nn.Module) -> Tensor:
         """Return PReLU(S X W + b), given S X W, with the activations `after` on top."""
         return biased_activation(spread, self.bias, self.prelu, *after)
-
-
-def _identity(values: Tensor) -> Tensor:
-    return values

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fossil.nn.activation import biased_activation
 from fossil.nn.encoders import Branches, Encoder
-from fossil.nn.sparse import SparseMatrix, rows_of
+from fossil.nn.sparse import SparseMatrix
 from fossil.nn.tensors import GraphTensors
 
 
@@ -38,19 +38,21 @@ class _OneLayer(Generator):
 
     def forward(self, branches: Branches, graph: GraphTensors, random: torch.Generator | None) -> Branches:
         """Return perturbed branches, N×D each."""
-        projected = self.project(branches.structure, graph)
-        structure = self.finish(self.gather(projected, graph))
-        if branches.feature is None:
-            return Branches(None, structure)
-        return Branches(self.finish(self.project(branches.feature, graph)), structure)
+        feature, structure = self.project(branches, graph)
+        matrix, weights = self.neighbours(structure, graph)
+        if feature is None:
+            return Branches(None, self.finish(matrix.matmul(structure, weights)))
+        return Branches(*self.finish(matrix.matmul_below(feature, structure, weights)).chunk(2))
 
-    def project(self, branch: Tensor, graph: GraphTensors) -> Tensor:
-        """Return the linear map of one branch."""
-        return branch @ self.weight
+    def project(self, branches: Branches, graph: GraphTensors) -> Branches:
+        """Return the linear map of both branches."""
+        if branches.feature is None:
+            return Branches(None, branches.structure @ self.weight)
+        return Branches(*(torch.cat([branches.feature, branches.structure]) @ self.weight).chunk(2))
 
     @abstractmethod
-    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
-        """Return the weighted sum over the neighbours of each node."""
+    def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
+        """Return over which neighbours the structure branch is summed, and their weights (E) if not the matrix's."""
 
     def finish(self, values: Tensor) -> Tensor:
         """Add the bias and apply the activation."""
@@ -64,9 +66,9 @@ class GATOnEmbeddings(_OneLayer):
         super().__init__(width, width, activation)
         self.attention = _Attention(width)
 
-    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
-        """Return the neighbours' average under learnt attention."""
-        return graph.adjacency.matmul(projected, self.attention(projected, graph.adjacency))
+    def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
+        """Return all neighbours, weighted by attention to the embeddings."""
+        return graph.adjacency, self.attention(projected, graph.adjacency)
 
 
 class GATOnFeatures(GATOnEmbeddings):
@@ -76,9 +78,10 @@ class GATOnFeatures(GATOnEmbeddings):
         super().__init__(width, activation)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(features, width)))
 
-    def project(self, branch: Tensor, graph: GraphTensors) -> Tensor:
-        """Return the linear map of the features, whatever the branch."""
-        return graph.features.project(self.weight)
+    def project(self, branches: Branches, graph: GraphTensors) -> Branches:
+        """Return the linear map of the features for either branch."""
+        projected = graph.features.project(self.weight)
+        return Branches(None if branches.feature is None else projected, projected)
 
 
 class FeatureAttention(_OneLayer):
@@ -89,10 +92,9 @@ class FeatureAttention(_OneLayer):
         self.key = nn.Parameter(nn.init.xavier_uniform_(torch.empty(features, width)))
         self.attention = _Attention(width)
 
-    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
-        """Return the neighbours' average under the features' attention."""
-        weights = self.attention(graph.features.project(self.key), graph.adjacency)
-        return graph.adjacency.matmul(projected, weights)
+    def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
+        """Return all neighbours, weighted by attention to the features."""
+        return graph.adjacency, self.attention(graph.features.project(self.key), graph.adjacency)
 
 
 class GCNOnEmbeddings(_OneLayer):
@@ -102,9 +104,9 @@ class GCNOnEmbeddings(_OneLayer):
         super().__init__(width, width, activation)
         self.prelu = nn.PReLU()
 
-    def gather(self, projected: Tensor, graph: GraphTensors) -> Tensor:
-        """Return the neighbours' sum under the encoder's propagation matrix."""
-        return graph.propagation.matmul(projected)
+    def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
+        """Return the neighbours of the encoder's propagation matrix with its weights."""
+        return graph.propagation, None
 
     def finish(self, values: Tensor) -> Tensor:
         """Add the bias, apply the layer's PReLU and then the activation."""
@@ -141,7 +143,5 @@ class _Attention(nn.Module):
 
     def forward(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
         """Return the attention of each edge (E)."""
-        centre = (projected @ self.to_centre.T).squeeze(1)
-        neighbour = (projected @ self.to_neighbour.T).squeeze(1)
-        scores = nn.functional.leaky_relu(rows_of(centre, adjacency.row) + rows_of(neighbour, adjacency.col), 0.2)
-        return adjacency.row_softmax(scores)
+        centre, neighbour = (projected @ torch.cat([self.to_centre, self.to_neighbour]).T).unbind(1)
+        return adjacency.attention(centre, neighbour)

@@ -2,13 +2,15 @@
 
 PyTorch multiplies CSR matrices fast but offers no gradient for the stored values on every device. The one function
 here serves adjacency sums, sparse feature matrices and attention alike: the backward pass multiplies by the
-transpose, whose pattern is worked out once per graph. Sparse products and softmax are float32 inside `torch.autocast`
+transpose, whose pattern is worked out once per graph. Sparse products and attention are float32 inside `torch.autocast`
 too, and float64 where they are given float64.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 _KERNELS = "fossil.nn._edge_kernel"
 _PRODUCT_KERNELS = "fossil.nn._sparse_kernel"
-# Numbers in the E×D products of one chunk of edges, where no kernel does without them: 64 MiB.
-_CHUNK_ELEMENTS = 1 << 24
+# Of the leaky ReLU of attention, for what is not positive.
+_SLOPE = 0.2
 # A GPU multiplies features of this density faster as a dense matrix, which may take so many bytes.
 _DENSE_FROM, _DENSE_BYTES = 0.05, 512 << 20
 
@@ -104,10 +106,20 @@ class SparseMatrix:
 
     def matmul(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
         """Return the product with `dense` (C×D), with `values` in place of the stored ones if given: R×D."""
+        return self._product(None, dense, values)
+
+    def matmul_below(self, above: Tensor, dense: Tensor, values: Tensor | None = None) -> Tensor:
+        """Return `above` (M×D) and below it the product with `dense` (C×D): one tensor, (M+R)×D.
+
+        Written side by side, so that the next layer takes both at once.
+        """
+        return self._product(above, dense, values)
+
+    def _product(self, above: Tensor | None, dense: Tensor, values: Tensor | None) -> Tensor:
         values = self.values if values is None else values
         if not _is_product_served(values, dense):
             values, dense = _at_least_float32(values, dense)
-        product: Tensor = _Product.apply(values, dense, self)  # type: ignore[no-untyped-call]
+        product: Tensor = _Product.apply(above, values, dense, self)  # type: ignore[no-untyped-call]
         return product
 
     def edge_products(self, first: Tensor, second: Tensor) -> Tensor:
@@ -121,12 +133,19 @@ class SparseMatrix:
         products: Tensor = _EdgeProducts.apply(first, second, self)  # type: ignore[no-untyped-call]
         return products
 
-    def row_softmax(self, scores: Tensor) -> Tensor:
-        """Return `scores` (E) turned into weights that sum to one within each row."""
-        (scores,) = _at_least_float32(scores)
-        if _are_served(scores):
-            weights: Tensor = _RowSoftmax.apply(scores, self.crow)  # type: ignore[no-untyped-call]
+    def attention(self, centre: Tensor, neighbour: Tensor) -> Tensor:
+        """Return for each entry (i, j) the softmax over row i of LeakyReLU(`centre[i]` + `neighbour[j]`): E.
+
+        Args:
+            centre: R.
+            neighbour: C.
+        """
+        centre, neighbour = _at_least_float32(centre, neighbour)
+        if self.num_entries and _are_served(centre, neighbour):
+            weights: Tensor = _Attention.apply(centre, neighbour, self)  # type: ignore[no-untyped-call]
             return weights
+        scores = rows_of(centre, self.row) + rows_of(neighbour, self.col)
+        scores = torch.nn.functional.leaky_relu(scores, _SLOPE)
         highest = scores.new_full((self.shape[0],), -torch.inf)
         highest = highest.scatter_reduce(0, self.row, scores.detach(), "amax")
         weights = torch.exp(scores - highest.index_select(0, self.row))
@@ -136,19 +155,26 @@ class SparseMatrix:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, dense: Tensor, matrix: SparseMatrix) -> Tensor:
-        ctx.matrix = matrix
-        ctx.save_for_backward(values, dense)
-        return _multiply(matrix, values, dense)
+    def forward(ctx: Any, above: Tensor | None, values: Tensor, dense: Tensor, matrix: SparseMatrix) -> Tensor:
+        needs_values = ctx.needs_input_grad[1]
+        ctx.matrix, ctx.above = matrix, 0 if above is None else len(above)
+        ctx.save_for_backward(values, dense if needs_values else None)
+        if above is None:
+            return _multiply(matrix, values, dense)
+        result = values.new_empty(ctx.above + matrix.shape[0], dense.shape[1])
+        result[: ctx.above] = above
+        _multiply(matrix, values, dense, out=result[ctx.above :])
+        return result
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         values, dense = ctx.saved_tensors
-        needs_values, needs_dense, _ = ctx.needs_input_grad
-        for_values = _edge_products(ctx.matrix, gradients[0], dense.to(values.dtype)) if needs_values else None
-        for_dense = _multiply_transposed(ctx.matrix, values, gradients[0]) if needs_dense else None
-        return for_values, for_dense, None
+        needs_above, needs_values, needs_dense, _ = ctx.needs_input_grad
+        for_above, for_product = gradients[0][: ctx.above], gradients[0][ctx.above :]
+        for_values = _edge_products(ctx.matrix, for_product, dense.to(values.dtype)) if needs_values else None
+        for_dense = _multiply_transposed(ctx.matrix, values, for_product) if needs_dense else None
+        return for_above if needs_above else None, for_values, for_dense, None
 
 
 class _EdgeProducts(torch.autograd.Function):
@@ -168,25 +194,27 @@ class _EdgeProducts(torch.autograd.Function):
         return for_first, for_second, None
 
 
-class _RowSoftmax(torch.autograd.Function):
+class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, crow: Tensor) -> Tensor:
-        weights: Tensor = kernels(_KERNELS).row_softmax(crow, scores.contiguous())
-        ctx.save_for_backward(weights, crow)
+    def forward(ctx: Any, centre: Tensor, neighbour: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix, col = matrix, matrix._product_indices[1]
+        weights: Tensor = kernels(_KERNELS).attention(matrix.crow, col, centre, neighbour, _SLOPE)
+        ctx.save_for_backward(centre, neighbour, weights)
         return weights
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        weights, crow = ctx.saved_tensors
-        return kernels(_KERNELS).row_softmax_gradient(crow, weights, gradients[0].contiguous()), None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        crow, col, upstream = ctx.matrix.crow, ctx.matrix._product_indices[1], gradients[0].contiguous()
+        return *kernels(_KERNELS).attention_gradient(crow, col, *ctx.saved_tensors, upstream, _SLOPE), None
 
 
-def _multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
+def _multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return the product, written to `out` if that is given: R×D, contiguous."""
     if _is_product_served(values, dense):
-        return _planned_product(matrix._plans[0], values, dense)
+        return _planned_product(matrix._plans[0], values, dense, out)
     crow, col, _, _, _ = matrix._product_indices
-    return _csr_product(crow, col, values, matrix.shape, dense)
+    return _csr_product(crow, col, values, matrix.shape, dense, out)
 
 
 def _multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
@@ -197,19 +225,28 @@ def _multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor) ->
     return _csr_product(crow, col, values.index_select(0, matrix.transposed[2]), (columns, rows), dense)
 
 
-def _planned_product(plan: Plan, values: Tensor, dense: Tensor) -> Tensor:
-    product: Tensor = kernels(_PRODUCT_KERNELS).product(plan, values.contiguous(), dense.contiguous())
+def _planned_product(plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
+    product: Tensor = kernels(_PRODUCT_KERNELS).product(plan, values.contiguous(), dense.contiguous(), out)
     return product
 
 
-def _csr_product(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
+def _csr_product(
+    crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor, out: Tensor | None = None
+) -> Tensor:
+    with _plain_csr(dense.device):
+        matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
+        if out is None:
+            out = dense.new_empty(shape[0], dense.shape[1])
+        return out.addmm_(matrix, dense.contiguous(), beta=0)  # twice as fast as a product, which is first filled
+
+
+@contextmanager
+def _plain_csr(device: torch.device) -> Iterator[None]:
     # Autocast would hand a narrow type to sparse products, which not every device has.
-    with warnings.catch_warnings(), torch.autocast(dense.device.type, enabled=False):
+    with warnings.catch_warnings(), torch.autocast(device.type, enabled=False):
         # Said once per process, of PyTorch's own CSR support and defaults: nothing a user could act on.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
-        matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
-        product: Tensor = matrix @ dense.contiguous()
-    return product
+        yield
 
 
 def _edge_products(matrix: SparseMatrix, first: Tensor, second: Tensor) -> Tensor:
@@ -219,9 +256,11 @@ def _edge_products(matrix: SparseMatrix, first: Tensor, second: Tensor) -> Tenso
         _, col, _, _, row = matrix._product_indices
         products: Tensor = kernels(_KERNELS).edge_products(row, col, first.contiguous(), second.contiguous())
         return products
-    chunk = max(1, _CHUNK_ELEMENTS // max(1, first.shape[1]))
-    pairs = zip(torch.split(matrix.row, chunk), torch.split(matrix.col, chunk), strict=True)
-    return torch.cat([(first[row] * second[col]).sum(1) for row, col in pairs])
+    crow, col, _, _, _ = matrix._product_indices
+    with _plain_csr(first.device):
+        pattern = torch.sparse_csr_tensor(crow, col, first.new_zeros(len(col)), matrix.shape, check_invariants=False)
+        sampled: Tensor = torch.sparse.sampled_addmm(pattern, first.contiguous(), second.T, beta=0)
+    return sampled.values()
 
 
 def _at_least_float32(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -54,11 +54,7 @@ def plain_weights(y_1: Tensor, y_2: Tensor, graph: Graph, temperature: float, ov
 
 @pytest.mark.parametrize("temperature", [0.05, 0.8])
 @pytest.mark.parametrize("over", ["neighbours", "anchors"])
-@pytest.mark.parametrize("chunk_elements", [1 << 24, 17])
-def test_weights_are_those_of_a_plain_loop(
-    over: WeightsOver, temperature: float, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fossil.nn.sparse._CHUNK_ELEMENTS", chunk_elements)
+def test_weights_are_those_of_a_plain_loop(over: WeightsOver, temperature: float) -> None:
     graph, (y_1, y_2) = make_graph(), vectors(2)
     adjacency = SparseMatrix.from_scipy(graph.adjacency)
     W = support_weights(normalize(y_1), normalize(y_2), adjacency, temperature, over).matmul(torch.eye(NODES))

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-import fossil.nn.sparse as module
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dense_is_faster, dropout
 
 
@@ -42,11 +41,7 @@ def test_from_scipy_keeps_values_and_sorts_columns() -> None:
 
 
 @pytest.mark.parametrize("shape", [(7, 7), (5, 11), (11, 5)])
-@pytest.mark.parametrize("chunk", [1 << 24, 6])
-def test_product_and_both_gradients_are_those_of_the_dense_product(
-    shape: tuple[int, int], chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", chunk)
+def test_product_and_both_gradients_are_those_of_the_dense_product(shape: tuple[int, int]) -> None:
     matrix = pattern(*shape)
     upstream = torch.randn(shape[0], 4, generator=random(5), dtype=torch.float64)
     gradients, products = [], []
@@ -91,6 +86,34 @@ def test_a_transposed_product_takes_values_in_the_order_of_the_transpose() -> No
     torch.testing.assert_close(filled(transpose, transpose.values), filled(matrix, matrix.values).T)
 
 
+def test_a_product_below_other_rows_is_both_and_passes_both_gradients() -> None:
+    matrix = pattern(6, 8)
+    values = matrix.values.clone().requires_grad_()
+    above = torch.randn(4, 3, generator=random(1), dtype=torch.float64).requires_grad_()
+    dense = torch.randn(8, 3, generator=random(2), dtype=torch.float64).requires_grad_()
+    expected = torch.cat([above, filled(matrix, values) @ dense])
+    torch.testing.assert_close(matrix.matmul_below(above, dense, values), expected, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(matrix.matmul_below, (above, dense, values))
+    same = torch.randn(8, 3, generator=random(3), dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: matrix.matmul_below(x, x), same)
+
+
+def test_a_product_below_bfloat16_rows_is_float32_and_their_gradient_bfloat16() -> None:
+    double = pattern(6, 8)
+    matrix = double.with_values(double.values.float())
+    given = torch.randn(8, 3, generator=random(3)).bfloat16().requires_grad_()
+    upstream = torch.randn(14, 3, generator=random(4))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = matrix.matmul_below(given, given)
+    found.backward(upstream)  # type: ignore[no-untyped-call]
+    exact = filled(matrix, matrix.values).double()
+    assert found.dtype == torch.float32 and given.grad is not None and given.grad.dtype == torch.bfloat16
+    torch.testing.assert_close(found[:8], given.float())
+    torch.testing.assert_close(found[8:].double(), exact @ given.double())
+    wanted = upstream[:8].double() + exact.T @ upstream[8:].double()
+    torch.testing.assert_close(given.grad.double(), wanted, rtol=2e-2, atol=2e-2)
+
+
 @pytest.mark.parametrize("wide", [torch.float32, torch.bfloat16])
 def test_products_are_float32_inside_autocast_forward_and_backward(wide: torch.dtype) -> None:
     double = pattern(6, 8)
@@ -113,9 +136,7 @@ def test_products_are_float32_inside_autocast_forward_and_backward(wide: torch.d
     torch.testing.assert_close(dense.grad.double(), reference[1].grad, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("chunk", [1 << 24, 6])
-def test_edge_products_are_entries_of_the_dense_product(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", chunk)
+def test_edge_products_are_entries_of_the_dense_product() -> None:
     matrix = pattern(5, 7)
     first = torch.randn(5, 4, generator=random(1), dtype=torch.float64).requires_grad_()
     second = torch.randn(7, 4, generator=random(2), dtype=torch.float64).requires_grad_()
@@ -124,37 +145,66 @@ def test_edge_products_are_entries_of_the_dense_product(chunk: int, monkeypatch:
     assert torch.autograd.gradcheck(matrix.edge_products, (first, second))
 
 
-def test_row_softmax_and_its_gradient_are_those_of_a_masked_dense_softmax() -> None:
-    matrix = pattern(9, 9)
+def dense_attention(matrix: SparseMatrix, centre: Tensor, neighbour: Tensor) -> Tensor:
+    """The softmax over whole rows, minus infinity where there is no entry; rows without any are left out."""
+    scores = torch.nn.functional.leaky_relu(centre[:, None] + neighbour, 0.2)
+    scores = torch.where(filled(matrix, torch.ones_like(matrix.values)) == 1, scores, -torch.inf)
+    taken, place = matrix.row.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    return torch.softmax(scores[taken], 1)[place, matrix.col]
+
+
+@pytest.mark.parametrize("shape", [(9, 9), (6, 15), (15, 6)])
+def test_attention_and_its_gradients_are_those_of_a_masked_dense_softmax(shape: tuple[int, int]) -> None:
+    matrix = pattern(*shape)
+    assert (matrix.crow.diff() == 0).any() and len(matrix.col.unique()) < shape[1]  # type: ignore[no-untyped-call]
+    inputs = [3 * torch.randn(size, generator=random(7), dtype=torch.float64) for size in shape]
+    sums = inputs[0][matrix.row] + inputs[1][matrix.col]
+    assert 0.25 < (sums < 0).double().mean() < 0.75
     upstream = torch.randn(matrix.num_entries, generator=random(8), dtype=torch.float64)
-    scores = (5 * torch.randn(matrix.num_entries, generator=random(7), dtype=torch.float64)).requires_grad_()
-    found = matrix.row_softmax(scores)
-    found.backward(upstream)  # type: ignore[no-untyped-call]
-    plain = scores.detach().clone().requires_grad_()
-    hidden = plain.new_full(matrix.shape, -torch.inf).index_put((matrix.row, matrix.col), plain)
-    taken = sorted(set(matrix.row.tolist()))
-    assert len(taken) < matrix.shape[0]  # some rows are empty
-    expected = torch.softmax(hidden[taken], 1)[[taken.index(row) for row in matrix.row.tolist()], matrix.col]
-    expected.backward(upstream)  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(scores.grad, plain.grad, rtol=1e-12, atol=1e-12)
-    assert torch.autograd.gradcheck(matrix.row_softmax, (scores,))
+    results = []
+    for function in (matrix.attention, lambda *vectors: dense_attention(matrix, *vectors)):
+        leaves = [each.clone().requires_grad_() for each in inputs]
+        weights = function(*leaves)
+        results.append([weights.detach(), *torch.autograd.grad(weights, leaves, upstream)])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(matrix.attention, [each.requires_grad_() for each in inputs])
 
 
-def test_row_softmax_of_large_scores_does_not_overflow() -> None:
+def test_attention_at_the_kink_takes_the_slope_for_negative_numbers() -> None:
+    matrix = SparseMatrix.from_scipy(sp.csr_array(np.ones((1, 2), np.float32)))
+    centre, neighbour = torch.tensor([2.0], requires_grad=True), torch.tensor([-2.0, -2.0], requires_grad=True)
+    first, _ = matrix.attention(centre, neighbour)
+    first.backward()
+    assert neighbour.grad is not None
+    torch.testing.assert_close(neighbour.grad, torch.tensor([0.05, -0.05]))
+
+
+def test_attention_of_large_scores_does_not_overflow() -> None:
     matrix = SparseMatrix.from_scipy(sp.csr_array(np.ones((2, 2), np.float32)))
-    found = matrix.row_softmax(torch.tensor([1e4, 1e4 + 1, -1e4, -3e4]))
-    torch.testing.assert_close(found, torch.tensor([0.26894143, 0.7310586, 1, 0]))
+    found = matrix.attention(torch.tensor([1e4, -1.5e5]), torch.tensor([0.0, 1.0]))  # scores 1e4 and -3e4
+    expected = torch.softmax(torch.tensor([[0, 1.0], [0, 0.2]]), 1).flatten()
+    torch.testing.assert_close(found, expected, rtol=2e-3, atol=0)  # float32 numbers near 3e4 are 0.002 apart
 
 
-def test_row_softmax_of_narrow_scores_is_float32() -> None:
+def test_attention_takes_columns_of_a_matrix() -> None:
     matrix = pattern(9, 9)
-    scores = torch.randn(matrix.num_entries, generator=random(7)).bfloat16().requires_grad_()
-    weights = matrix.row_softmax(scores)
+    both = torch.randn(9, 2, generator=random(7), dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(matrix.num_entries, generator=random(8), dtype=torch.float64)
+    weights, expected = matrix.attention(*both.unbind(1)), dense_attention(matrix, both[:, 0], both[:, 1])
+    torch.testing.assert_close(weights, expected)
+    gradients = [torch.autograd.grad(each, both, upstream) for each in (weights, expected)]
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_attention_of_narrow_inputs_is_float32_inside_autocast() -> None:
+    matrix = pattern(6, 8)
+    inputs = [torch.randn(size, generator=random(7)).bfloat16().requires_grad_() for size in matrix.shape]
+    with torch.autocast("cpu", torch.bfloat16):
+        weights = matrix.attention(*inputs)
     assert weights.dtype == torch.float32
-    torch.testing.assert_close(weights.double(), matrix.row_softmax(scores.double()))
+    torch.testing.assert_close(weights.double(), dense_attention(matrix, *(each.double() for each in inputs)))
     weights.square().sum().backward()  # type: ignore[no-untyped-call]
-    assert scores.grad is not None and scores.grad.dtype == torch.bfloat16
+    assert all(each.grad is not None and each.grad.dtype == torch.bfloat16 for each in inputs)
 
 
 def test_a_matrix_without_entries_gives_zeros_and_zero_gradients() -> None:
@@ -166,7 +216,11 @@ def test_a_matrix_without_entries_gives_zeros_and_zero_gradients() -> None:
     assert torch.equal(product, torch.zeros(4, 3))
     assert dense.grad is not None and torch.equal(dense.grad, torch.zeros(5, 3))
     assert values.grad is not None and values.grad.shape == (0,)
-    assert matrix.row_softmax(torch.zeros(0)).shape == (0,)
+    vectors = [torch.ones(size, requires_grad=True) for size in (4, 5)]
+    weights = matrix.attention(*vectors)
+    assert weights.shape == (0,)
+    weights.sum().backward()  # type: ignore[no-untyped-call]
+    assert all(each.grad is not None and not each.grad.any() for each in vectors)
     assert matrix.edge_products(torch.ones(4, 2), torch.ones(5, 2)).shape == (0,)
 
 
@@ -279,7 +333,7 @@ from fossil.nn.sparse import SparseMatrix
 
 torch.set_num_threads(1)
 calls = []
-launches = {"edge_products": _edge_kernel, "row_softmax": _edge_kernel, "row_softmax_gradient": _edge_kernel}
+launches = {"edge_products": _edge_kernel, "attention": _edge_kernel, "attention_gradient": _edge_kernel}
 for name, kernel in (launches | {"product": _sparse_kernel}).items():
     def counted(*given, name=name, original=getattr(kernel, name)):
         calls.append(name)
@@ -305,17 +359,24 @@ for rows, columns, width, density in json.loads(sys.argv[1]):
     random = torch.Generator().manual_seed(0)
     kept = torch.rand(rows, columns, generator=random) < density
     kept[0] = True  # a hub
-    kept[rows // 2] = False  # a row without entries
+    kept[rows // 2] = kept[1:, 1] = False  # a row without entries, and a column of the hub alone
     matrix = SparseMatrix.from_scipy(sp.csr_array(kept.numpy().astype(np.float32)))
+    short = matrix.with_values(matrix.values)
+    vars(short).update(_product_indices=[each.int() for each in matrix._product_indices])
     draw = lambda *shape: torch.randn(*shape, generator=random)
-    scores = 5 * draw(matrix.num_entries) + 300  # whose exponentials overflow
-    scores[1] = -torch.inf
+    centre, neighbour = 2 * draw(rows, 3), 2 * draw(columns, 2)
+    centre[1::4] += 300  # sums whose exponentials overflow
+    centre[3::4] -= 1500  # or vanish
+    centre[0], neighbour[0], neighbour[1] = 1.0, -1.0, -torch.inf  # a sum of exactly zero, and a weight of zero
     upstream, values = draw(matrix.num_entries), draw(matrix.num_entries)
     first, second = draw(rows, width), draw(width, columns).T
     found.append({
-        "softmax": compared(matrix.row_softmax, scores, upstream=upstream),
+        "attention": compared(matrix.attention, centre[:, 0], neighbour[:, 0], upstream=upstream),
+        "columns": compared(lambda c, n: short.attention(c[:, 1], n[:, 1]), centre, neighbour, upstream=upstream),
         "edge products": compared(matrix.edge_products, first, second, upstream=upstream),
         "product": compared(lambda v, d: matrix.matmul(d, v), values, second, upstream=draw(rows, width)),
+        "below": compared(lambda a, v, d: matrix.matmul_below(a, d, v), first, values, second,
+                          upstream=draw(2 * rows, width)),
         "narrow": compared(lambda v, d: matrix.matmul(d, v), values, second.bfloat16(), upstream=draw(rows, width)),
     })
 print(json.dumps(found))
@@ -348,16 +409,18 @@ def test_interpreted_kernels_give_the_float64_results_and_gradients(
     interpreted: list[dict[str, Any]], index: int
 ) -> None:
     calls = {
-        "softmax": ["row_softmax", "row_softmax_gradient"],
+        "attention": ["attention", "attention_gradient"],
+        "columns": ["attention", "attention_gradient"],
         "edge products": ["edge_products", "product", "product"],
         "product": ["edge_products", "product", "product"],
+        "below": ["edge_products", "product", "product"],
         "narrow": ["edge_products", "product", "product"],
     }
     for name, found in interpreted[index].items():
         assert found["calls"] == calls[name] == found["again"], name  # float64 is left to PyTorch
         last = "torch.bfloat16" if name == "narrow" else "torch.float32"
         assert {*found["types"][:-1]} == {"torch.float32"} and found["types"][-1] == last, name
-        tolerance = 3e-5 if name == "softmax" else 2e-6
+        tolerance = 3e-5 if name in {"attention", "columns"} else 2e-6
         rounded = 4e-3 if name == "narrow" else tolerance  # the gradient of a bfloat16 matrix is one too
         assert all(error < tolerance for error in found["errors"][:-1]), (name, found["errors"])
         assert found["errors"][-1] < rounded, (name, found["errors"])
