@@ -6,7 +6,8 @@ device; the floor is the sum over the parts. Products count forward and backward
 - encoder: X W₁ once for both branches and again for the gradient of W₁, by the stored entries of X as if they cost no
   more than those of a dense matrix; two products N×H×D and the two gradients of each; sums over neighbours;
 - generator: two products N×D×D and the two gradients of each; fusion layer: two maps for each view, one gradient;
-- node loss: 16 n² D, with the symmetry of the similarities used and every tile computed twice; 4 n² exponentials;
+- node loss: 16 n² D, with the symmetry of the similarities used and every tile computed twice, and 4 n² exponentials;
+  12 n² D and half the exponentials where tiles are few enough for a CPU to keep them;
 - costs: 5S products K×D×K and the two gradients of each;
 - transport: 8 K³ for each iteration of each of the 3S pairs, in float32 whatever the precision; 2 K² exponentials.
 
@@ -25,6 +26,7 @@ import torch
 
 from fossil.graph.graph import Graph
 from fossil.methods.fossil_settings import FossilSettings
+from fossil.nn._affinities import can_be_kept
 from fossil.training.runtime import Precision, arithmetic
 from measuring import milliseconds
 
@@ -114,12 +116,13 @@ class Work:
         return 1e3 * max(product_time, self.exponentials / rates.exponentials, self.bytes / rates.bytes)
 
 
-def work_of(config: FossilSettings, graph: Graph) -> dict[str, Work]:
-    """Return the work of each part of a step on a graph."""
+def work_of(config: FossilSettings, graph: Graph, device: torch.device) -> dict[str, Work]:
+    """Return the work of each part of a step on a graph, as it is done on a device."""
     N, E, F, H, D = graph.num_nodes, graph.num_edges, graph.num_features, config.hidden, config.width
     S, K, T = min(config.num_anchors, N), config.subgraph_size, config.solver_iterations
     entries = graph.features.nnz if graph.has_sparse_features else N * F
     n = N if config.node_contrast == "all_nodes" else min(N, S * K)
+    times = 1 if can_be_kept(torch.empty(2 * n, 0, device=device), None) else 2
     weights = F * H + H * D + D * D + 2 * D * config.fusion_hidden
     both_ways = 2 * 2 * _FLOAT  # written and read, forward and backward
     return {
@@ -130,7 +133,9 @@ def work_of(config: FossilSettings, graph: Graph) -> dict[str, Work]:
         ),
         "generator": Work(products=3 * 2 * (2 * N * D * D), float32=2 * 2 * E * D, bytes=both_ways * N * 2 * D),
         "fusion": Work(products=3 * 2 * (2 * N * D * config.fusion_hidden), bytes=both_ways * N * 2 * D),
-        "node loss": Work(products=16 * n**2 * D, exponentials=4 * n**2, bytes=both_ways * 2 * n * D),
+        "node loss": Work(
+            products=(8 + 4 * times) * n**2 * D, exponentials=2 * times * n**2, bytes=both_ways * 2 * n * D
+        ),
         "costs": Work(float32=3 * 5 * S * 2 * K**2 * D, bytes=both_ways * 2 * S * K * D),
         "transport": Work(
             float32=3 * S * (8 * K**3 * T + 6 * K**3), exponentials=3 * S * 2 * K**2 * T, bytes=both_ways * 9 * S * K**2
@@ -139,6 +144,6 @@ def work_of(config: FossilSettings, graph: Graph) -> dict[str, Work]:
     }
 
 
-def floor_of(config: FossilSettings, graph: Graph, rates: Rates) -> dict[str, float]:
+def floor_of(config: FossilSettings, graph: Graph, rates: Rates, device: torch.device) -> dict[str, float]:
     """Return the least milliseconds of each part."""
-    return {part: work.milliseconds(rates) for part, work in work_of(config, graph).items()}
+    return {part: work.milliseconds(rates) for part, work in work_of(config, graph, device).items()}

@@ -106,7 +106,7 @@ def measure(name: str, device: torch.device, arguments: argparse.Namespace) -> R
     if not arguments.no_reference:
         record |= measure_reference(graph, config, device, arguments)
     rates = rates_of(device, arguments.precision)
-    floor = floor_of(config, graph, rates)  # type: ignore[arg-type]
+    floor = floor_of(config, graph, rates, device)  # type: ignore[arg-type]
     return record | {"floor_parts_ms": floor, "floor_ms": sum(floor.values()), "rates": rates._asdict()}
 
 

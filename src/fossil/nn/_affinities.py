@@ -11,16 +11,24 @@ from torch import Tensor
 from fossil.nn.precision import Products
 
 _LEAST_FOR_NARROW_COSINES = 0.5
+# Half a matrix that a CPU may keep from the forward to the backward pass: of up to 5,700 nodes.
+_KEPT_BYTES = 256 << 20
 
 
 class Affinities:
-    """The symmetric 2N×2N matrix A = exp((Z Zᵀ - 1)/τ) with a zero diagonal; one tile of it exists at a time.
+    """The symmetric 2N×2N matrix A = exp((Z Zᵀ - 1)/τ) with a zero diagonal, a tile at a time.
 
     Only tiles on and above the diagonal are computed. Every exponent is lowered by 1/τ, the most it can be.
     """
 
     def __init__(
-        self, unit: Tensor, count: Tensor | None, temperature: float, products: Products, tile_rows: int | None
+        self,
+        unit: Tensor,
+        count: Tensor | None,
+        temperature: float,
+        products: Products,
+        tile_rows: int | None,
+        kept: list[Tensor] | None = None,
     ) -> None:
         """Take Z and say how to multiply.
 
@@ -30,6 +38,7 @@ class Affinities:
             temperature: τ.
             products: precision of the products.
             tile_rows: side of a tile; the device and N decide when None.
+            kept: where to keep tiles, in order, and to find those that were kept; None to keep none.
         """
         self.unit, self.count, self.temperature, self.products = unit, count, temperature, products
         # Cosines go through an exponential, the sums of the gradient do not: these can take narrower numbers. On a GPU
@@ -40,6 +49,7 @@ class Affinities:
         narrow = products == "bfloat16" or (products == "tf32" and unit.is_cuda)
         self.summands = operand(unit, "bfloat16") if narrow else self.operands
         self.side = min(tile_rows or _tile_rows(unit), len(unit))
+        self.kept = kept
 
     def row_sums(self) -> Tensor:
         """Return the 2N sums of the rows over all columns that take part."""
@@ -62,34 +72,50 @@ class Affinities:
         return result
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Tensor]]:
-        """Yield rows, columns and their cosines divided by τ; the next tile takes the place of the last."""
-        place = self.unit.new_empty(self.side, self.side)
+        """Yield rows, columns and that part of A; unless tiles are kept, the next takes the place of the last."""
+        place = self.unit.new_empty(self.side, self.side if self.kept is None else 0)
+        for number, (top, left) in enumerate(self._places()):
+            if self.kept is not None and number < len(self.kept):
+                yield top, left, self.kept[number]
+                continue
+            shape = top.stop - top.start, left.stop - left.start
+            tile = place[: shape[0], : shape[1]] if self.kept is None else self.unit.new_empty(shape)
+            multiply(self.operands[top], self.operands[left].T, tile, alpha=1 / self.temperature)
+            self._complete(tile, top, left)
+            if self.kept is not None:
+                self.kept.append(tile)
+            yield top, left, tile
+
+    def _places(self) -> Iterator[tuple[slice, slice]]:
+        """Yield rows and columns of the tiles on and above the diagonal."""
         total = len(self.unit)
         slices = [slice(start, min(start + self.side, total)) for start in range(0, total, self.side)]
         for index, top in enumerate(slices):
             for left in slices[index:]:
-                tile = place[: top.stop - top.start, : left.stop - left.start]
-                multiply(self.operands[top], self.operands[left].T, tile, alpha=1 / self.temperature)
-                yield top, left, tile
+                yield top, left
+
+    def _complete(self, tile: Tensor, top: slice, left: slice) -> None:
+        """Make cosines divided by τ that part of A."""
+        tile.sub_(1 / self.temperature).exp_()
+        if top == left:
+            tile.fill_diagonal_(0)
 
     def _tile_sums(self, tile: Tensor, top: slice, left: slice) -> tuple[Tensor, Tensor | None]:
         """Return the sums of a tile's rows and, off the diagonal, of its columns."""
-        self._exponentiate(tile, top, left)
         if self.count is not None:
             active = taking_part(self.unit, self.count)
-            tile.mul_(active[top, None] & active[None, left])
+            tile = tile * (active[top, None] & active[None, left])
         return tile.sum(1), tile.sum(0) if top != left else None
 
     def _tile_weights(self, tile: Tensor, top: slice, left: slice, share: Tensor) -> Tensor:
         """Return A_rc (share_r + share_c), as an operand of a product."""
-        self._exponentiate(tile, top, left)
-        tile.mul_(share[top, None] + share[None, left])
-        return operand(tile, "bfloat16" if self.summands.dtype == torch.bfloat16 else self.products)
+        weights = (share[top, None] + share[None, left]).mul_(tile)
+        return operand(weights, "bfloat16" if self.summands.dtype == torch.bfloat16 else self.products)
 
-    def _exponentiate(self, tile: Tensor, top: slice, left: slice) -> None:
-        tile.sub_(1 / self.temperature).exp_()
-        if top == left:
-            tile.fill_diagonal_(0)
+
+def can_be_kept(unit: Tensor, tile_rows: int | None) -> bool:
+    """Tell whether the tiles are few enough to be kept, on a CPU and where nobody asks for small ones."""
+    return tile_rows is None and not unit.is_cuda and len(unit) ** 2 * unit.element_size() <= 2 * _KEPT_BYTES
 
 
 def taking_part(unit: Tensor, count: Tensor) -> Tensor:

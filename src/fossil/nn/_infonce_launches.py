@@ -188,6 +188,9 @@ def _unit_of_exponents(temperature: float) -> float:
 class TileAffinities(Affinities):
     """`Affinities` in full float32: products by cuBLAS, and one kernel for what is done with a tile of them."""
 
+    def _complete(self, tile: Tensor, top: slice, left: slice) -> None:
+        """Leave the exponentials to the kernels."""
+
     def _tile_sums(self, tile: Tensor, top: slice, left: slice) -> tuple[Tensor, Tensor | None]:
         height, width = tile.shape
         grid = -(-height // TILE_PART), -(-width // TILE_PART)

@@ -1,4 +1,4 @@
-"""A bias and the activations after it in one pass over the values on a GPU, forward and backward.
+"""A bias and the activations after it in one pass over the values, forward and backward.
 
 PyTorch adds the bias in one pass and applies each activation in another, and its gradient of a PReLU's slope is as
 large as the values before it is summed.
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
+from fossil.nn import _activation_stretches
 
 _KERNELS = "fossil.nn._activation_kernel"
 _KERNEL_TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -25,7 +26,7 @@ def biased_activation(values: Tensor, bias: Tensor, *activations: nn.Module) -> 
     Args:
         values: N×D.
         bias: D.
-        activations: modules; several PReLUs with a single slope, ReLUs and identities are taken in one pass on a GPU.
+        activations: modules; one or two PReLUs with a single slope and ReLUs are taken in one pass.
     """
     slopes = _slopes(activations)
     if slopes is not None:
@@ -39,8 +40,8 @@ def biased_activation(values: Tensor, bias: Tensor, *activations: nn.Module) -> 
 def biased_prelu(values: Tensor, bias: Tensor, slopes: Sequence[Tensor | None]) -> Tensor:
     """Return `values + bias` after a PReLU for each slope, one after the other, N×D.
 
-    On a GPU one or two of them are one launch; the backward pass is one launch and two small sums, and keeps nothing
-    but the inputs. It can be differentiated once.
+    One or two of them are one launch on a GPU and one pass over the memory on a CPU. The backward pass is another, with
+    two small sums, and keeps nothing but the inputs. It can be differentiated once.
 
     Args:
         values: N×D.
@@ -70,16 +71,18 @@ class _BiasedPReLU(torch.autograd.Function):
         values = values.contiguous()
         ctx.kinds = kinds
         ctx.save_for_backward(values, bias, first, second)
-        result: Tensor = kernels(_KERNELS).activate(values, bias, (first, second), kinds, kind)
+        with torch.autocast(values.device.type, enabled=False):
+            result: Tensor = _pass_of(values).activate(values, bias, (first, second), kinds, kind)
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         values, bias, *slopes = ctx.saved_tensors
-        for_values, for_bias, for_slopes = kernels(_KERNELS).gradients(
-            upstream[0].contiguous(), values, bias, tuple(slopes), ctx.kinds
-        )
+        with torch.autocast(values.device.type, enabled=False):
+            for_values, for_bias, for_slopes = _pass_of(values).gradients(
+                upstream[0].contiguous(), values, bias, tuple(slopes), ctx.kinds
+            )
         first, second = (
             None if slope is None else gradient.view_as(slope)
             for slope, gradient in zip(slopes, for_slopes.split(1), strict=True)
@@ -100,10 +103,19 @@ def _slopes(activations: Sequence[nn.Module]) -> list[Tensor | None] | None:
     return slopes
 
 
+def _pass_of(values: Tensor) -> Any:
+    """Return the module whose functions treat values of a device and type."""
+    fits = values.dtype in _KERNEL_TYPES and serves(values.device)
+    return kernels(_KERNELS) if fits else _activation_stretches
+
+
 def _are_served(values: Tensor, bias: Tensor, slopes: Sequence[Tensor | None]) -> bool:
-    single = all(each is None or each.dtype == torch.float32 for each in (bias, *slopes))
-    fits = single and values.dtype in _KERNEL_TYPES and values.dim() == 2 and values.numel() > 0
-    return fits and len(slopes) in (1, 2) and serves(values.device)
+    """Tell whether one pass treats them: on a GPU the kernels, on a CPU also numbers as wide as the parameters."""
+    parameters = {each.dtype for each in (bias, *slopes) if each is not None}
+    on_cpu = values.device.type == "cpu" and parameters == {values.dtype}
+    fits = on_cpu or (parameters == {torch.float32} and values.dtype in _KERNEL_TYPES)
+    here = values.device.type == "cpu" or serves(values.device)
+    return fits and here and values.dim() == 2 and values.numel() > 0 and len(slopes) in (1, 2)
 
 
 def _pair(slopes: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
@@ -120,4 +132,4 @@ def _result_type(values: Tensor, slopes: Sequence[Tensor | None]) -> torch.dtype
     device = values.device.type
     if torch.is_autocast_enabled(device) and any(slope is not None for slope in slopes):
         return torch.get_autocast_dtype(device)
-    return torch.float32
+    return torch.promote_types(values.dtype, torch.float32)

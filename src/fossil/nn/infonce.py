@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
 from fossil.errors import SettingError
-from fossil.nn._affinities import Affinities, taking_part
+from fossil.nn._affinities import Affinities, can_be_kept, taking_part
 from fossil.nn.precision import Products, ambient_products, products_in
 from fossil.nn.unit import unit_vectors
 
@@ -32,8 +32,8 @@ def node_contrast(
 
     Exact, without an N×N matrix: both directions are row sums of one symmetric 2N×2N matrix of cosines with its
     diagonal left out, so what is on and above the diagonal suffices, a tile or a strip of it at a time; the backward
-    pass computes it again. On a GPU the host never waits, and all shapes are fixed, so that a CUDA graph can record it.
-    It can be differentiated once.
+    pass computes it again, but for up to 5,700 nodes on a CPU, where it is kept. On a GPU the host never waits, and
+    all shapes are fixed, so that a CUDA graph can record it. It can be differentiated once.
 
     Args:
         first: H, N×D.
@@ -114,7 +114,8 @@ class _StreamingInfoNCE(torch.autograd.Function):
         products: Products,
         tile_rows: int | None,
     ) -> Tensor:
-        ctx.settings = temperature, products, tile_rows
+        kept: list[Tensor] | None = [] if ctx.needs_input_grad[0] and can_be_kept(unit, tile_rows) else None
+        ctx.settings = temperature, products, tile_rows, kept
         with products_in(products, unit.device):
             totals = Affinities(unit, count, *ctx.settings).row_sums()
         # Every exponent was lowered by 1/τ.
@@ -133,7 +134,8 @@ class _StreamingInfoNCE(torch.autograd.Function):
         unit, share, count = ctx.saved_tensors
         with torch.autocast(unit.device.type, enabled=False), products_in(ctx.settings[1], unit.device):
             result = Affinities(unit, count, *ctx.settings).pull(share)
-            result.sub_(unit.roll(len(unit) // 2, 0), alpha=2)
+            for mine, other in zip(result.chunk(2), reversed(unit.chunk(2)), strict=True):
+                mine.sub_(other, alpha=2)
             result.mul_(gradients[0] / (2 * ctx.settings[0] * _number(unit, count)))
         return result, None, None, None, None
 

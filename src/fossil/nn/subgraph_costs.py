@@ -77,15 +77,15 @@ def gathered_costs(
     first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float
 ) -> SubgraphCosts:
     """Return costs as `subgraph_costs` does, of the inner products of these vectors of the subgraphs' nodes, S×K×D."""
-    both = torch.cat([first, second])
-    of_first, of_second = thresholded(exponential_cost(both, both, temperature), share).chunk(2)
+    of_first, of_second = (thresholded(exponential_cost(each, each, temperature), share) for each in (first, second))
     return SubgraphCosts(costs_between(first, second, a, b, temperature, share), of_first, of_second)
 
 
 def costs_between(first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float) -> Tensor:
     """Return the costs between subgraphs alone, of the inner products of their nodes' vectors (S×K×D): 3S×K×K."""
-    partners = torch.cat([second, rows_of(first, a), rows_of(second, b)])
-    return thresholded(exponential_cost(torch.cat([first] * 3), partners, temperature), share)
+    partners = second, rows_of(first, a), rows_of(second, b)
+    # Joined only as K×K matrices, which are far smaller than the vectors.
+    return thresholded(torch.cat([exponential_cost(first, each, temperature) for each in partners]), share)
 
 
 def _is_fused(first: Tensor, second: Tensor, nodes: Tensor) -> bool:

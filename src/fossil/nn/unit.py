@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
+from fossil.nn._stretches import stretches
 
 SHORTEST = 1e-6
 """Vectors no longer than this have no direction."""
@@ -60,8 +61,12 @@ class _UnitVectors(torch.autograd.Function):
                 gradient, unit, length, outer, width, BLOCK=_block(width)
             )
             return gradient
-        along = torch.where(length > 0, (unit * outer).sum(-1), 0)
-        plain: Tensor = (outer - unit * along[..., None]) / length.abs()[..., None]
+        plain, lengths = unit.new_empty(unit.shape), length.flatten()
+        flat = [each.reshape(-1, unit.shape[-1]) for each in (plain, unit, outer)]
+        for rows in stretches(*flat[0].shape):
+            target, direction, upstream = (each[rows] for each in flat)
+            along = torch.where(lengths[rows] > 0, (direction * upstream).sum(1), 0)
+            torch.addcmul(upstream, direction, along[:, None], value=-1, out=target).div_(lengths[rows].abs()[:, None])
         return plain
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fossil.nn import _stretches
 from fossil.nn.activation import biased_activation, biased_prelu
 
 
@@ -61,6 +62,38 @@ def test_modules_are_applied_one_after_the_other(activations: tuple[nn.Module, .
     for activation in activations:
         expected = activation(expected)
     assert torch.equal(biased_activation(values, bias, *activations), expected)
+
+
+@pytest.mark.parametrize("elements", [1, 12, 1 << 18])
+@pytest.mark.parametrize("slopes", [(0.25,), (None,), (0.25, None), (-0.5, 0.2), (None, 0.1)], ids=str)
+def test_a_pass_over_stretches_has_the_gradients_of_the_modules(
+    slopes: tuple[float | None, ...], elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stretches, "ELEMENTS", elements)
+    modules = [nn.ReLU() if slope is None else nn.PReLU(init=slope).double() for slope in slopes]
+    parameters = [each for module in modules for each in module.parameters()]
+    values, bias, upstream = draw(9, 4).requires_grad_(), draw(4, seed=1).requires_grad_(), draw(9, 4, seed=2)
+    found = biased_activation(values, bias, *modules)
+    expected = nn.Sequential(*modules)(values + bias)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    gradients = (torch.autograd.grad(each, [values, bias, *parameters], upstream) for each in (found, expected))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_types_on_a_cpu_are_those_of_the_modules(kind: torch.dtype, autocast: bool) -> None:
+    values = draw(6, 4).to(kind).requires_grad_()
+    bias, modules = draw(4, seed=1).float().requires_grad_(), (nn.PReLU(), nn.ReLU())
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found, expected = biased_activation(values, bias, *modules), nn.Sequential(*modules)(values + bias)
+    assert found.dtype == expected.dtype == (torch.bfloat16 if autocast else torch.float32)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(each.float().sum(), [values, bias]) for each in (found, expected)]
+    for one, other in zip(*gradients, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
 
 
 # Triton decides at its import whether it interprets, so the kernels run in a process of their own.

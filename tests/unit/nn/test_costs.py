@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fossil.nn import _stretches
 from fossil.nn.costs import exponential_cost, thresholded
 from fossil.nn.unit import cosine, unit_vectors
 
@@ -81,3 +82,13 @@ def test_costs_of_long_opposite_vectors_have_finite_squares() -> None:
     assert cost.square().isfinite().all() and cost.item() > 1e18
     (gradient,) = torch.autograd.grad(cost.sum(), long)
     assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("elements", [1, 7, 1 << 18])
+def test_directions_of_rows_in_any_layout_pass_finite_differences(
+    elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stretches, "ELEMENTS", elements)
+    draw = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for given in (draw, draw.transpose(0, 2), draw[:, 0].T):
+        assert torch.autograd.gradcheck(unit_vectors, given.detach().requires_grad_())

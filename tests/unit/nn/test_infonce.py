@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fossil.errors import SettingError
+from fossil.nn import _affinities
 from fossil.nn._affinities import Affinities
 from fossil.nn.infonce import node_contrast
 from fossil.nn.precision import Products, products_in
@@ -70,6 +71,34 @@ def test_value_and_gradient_are_those_of_float64(products: Products, temperature
     expected = solved(lambda u, v: dense(u, v, temperature), first.double(), second.double())
     assert found[0].dtype == found[1].dtype == torch.float32
     assert_agrees(found, expected, TOLERANCE[products])
+
+
+@pytest.mark.parametrize("products", ["float32", "bfloat16"])
+def test_tiles_are_kept_only_where_they_are_few_and_then_change_nothing(
+    products: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_affinities, "_tile_rows", lambda unit: 16)
+    first, second = (tensor.requires_grad_() for tensor in views(90, 24))
+    computed, numbers = [], []
+    multiply = _affinities.multiply
+
+    def counted(left: Tensor, right: Tensor, out: Tensor, **given: float) -> None:
+        computed.append(left.shape)
+        multiply(left, right, out, **given)
+
+    monkeypatch.setattr(_affinities, "multiply", counted)
+    gradients = []
+    half = 180 * 180 * 4 // 2
+    for most in (half, half - 1):
+        monkeypatch.setattr(_affinities, "_KEPT_BYTES", most)
+        computed.clear()
+        loss = node_contrast(first, second, 0.5, products=products)
+        gradients.append(torch.cat(torch.autograd.grad(loss, (first, second), retain_graph=True)))
+        gradients.append(torch.cat(torch.autograd.grad(loss, (first, second))))
+        numbers.append(len(computed))
+    for other in gradients[1:]:
+        assert torch.equal(gradients[0], other)
+    assert numbers[1] - numbers[0] == 2 * 12 * 13 // 2  # each of two backward passes computed the 78 tiles once more
 
 
 @pytest.mark.parametrize("count", [1, 7, 20])
