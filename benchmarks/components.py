@@ -14,7 +14,8 @@ from torch import Tensor
 
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
-from fossil.methods.fossil import Fossil, FossilGraph, View
+from fossil.methods.fossil import Fossil, FossilGraph
+from fossil.methods.fossil_stages import View
 from fossil.methods.registry import get_method
 from fossil.nn.contrast import subgraph_contrast
 from fossil.seeding import torch_generator
@@ -126,7 +127,8 @@ class Components:
         return torch.autograd.grad(embeddings, self.weights, arriving, allow_unused=True)
 
     def _transport(self) -> Tensor:
-        alike, _ = self.method.compare(self.compared, self.subgraphs, self.prepared.sampler, self.random)
+        pairs = self.method.pair(self.subgraphs, self.prepared.sampler, self.random)
+        alike, _ = self.method.compare(self.compared, pairs)
         return subgraph_contrast(alike, len(self.subgraphs.nodes), self.subgraphs.usable.repeat(3))
 
     def _node_loss(self) -> Tensor:

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-import fossil.methods.fossil as module
 from fossil.accelerate import Beside
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
-from fossil.methods.fossil import Fossil, FossilGraph, View
+from fossil.methods.fossil import Fossil, FossilGraph
+from fossil.methods.fossil_stages import Pairs, View
 
 NODES, FEATURES = 24, 7
 SUBGRAPHS = torch.tensor(
@@ -165,11 +165,12 @@ class Case(NamedTuple):
         original = self.method.view(graph, self.method.encoder(graph.features, graph.propagation), None)
         return original, self.method.view(graph, self.method.generator(original.branches, graph, None), None)
 
-    def contrast(self) -> tuple[Tensor, dict[str, Tensor | float]]:
-        fixed = Subgraphs.of(SUBGRAPHS)
-        beside = Beside(torch.device("cpu"))
-        total, _, record = self.method.contrast(*self.views(), fixed, self.prepared.sampler, torch.Generator(), beside)
-        return total, record
+    def contrast(self) -> tuple[Tensor, dict[str, Tensor]]:
+        total, parts, _ = self.method.contrast(*self.views(), self.pairs(), Beside(torch.device("cpu")))
+        return total, parts
+
+    def pairs(self) -> Pairs:
+        return self.method.pair(Subgraphs.of(SUBGRAPHS), self.prepared.sampler, torch.Generator())
 
 
 def make(monkeypatch: pytest.MonkeyPatch, directed: bool, **changes: object) -> Case:
@@ -181,7 +182,7 @@ def make(monkeypatch: pytest.MonkeyPatch, directed: bool, **changes: object) -> 
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=random))
     graph = small_graph(directed)
     turns = iter(NEGATIVES * 2)
-    monkeypatch.setattr(module, "_others", lambda count, random: next(turns))
+    monkeypatch.setattr(Subgraphs, "others", lambda *_: next(turns))
     weights = {name: value.double().requires_grad_() for name, value in method.state_dict().items()}
     dense = torch.from_numpy(graph.adjacency.toarray()).double()
     plain = Plain(weights, dense, torch.tensor(graph.features).double(), config.model_dump())
@@ -196,9 +197,8 @@ def test_losses_are_those_of_the_plain_transcription(
     case = make(monkeypatch, directed, **VARIANTS[variant])
     expected = case.plain.run()
     views = case.views()
-    fixed = Subgraphs.of(SUBGRAPHS)
-    compared = case.method.compared(*views, fixed)
-    scores, _ = case.method.compare(compared, fixed, case.prepared.sampler, torch.Generator())
+    pairs = case.pairs()
+    scores, _ = case.method.compare(case.method.compared(*views, pairs.subgraphs), pairs)
     assert expected.scores.max() > 0.05 and expected.scores.std() > 0.01  # the distances say something
     torch.testing.assert_close(scores.double(), expected.scores, rtol=1e-4, atol=1e-5)
     total, record = case.contrast()

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-import fossil.methods.fossil as fossil_module
 from fossil.accelerate import Beside
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
@@ -79,13 +78,14 @@ def losses_of_both(
         "fusion": plain.fusion_loss(views),
     }
     turns = iter(negatives)
-    monkeypatch.setattr(fossil_module, "_others", lambda *_: next(turns))
+    monkeypatch.setattr(Subgraphs, "others", lambda *_: next(turns))
     prepared = method.prepare(of, torch.device("cpu"))
     tensors = prepared.tensors
     original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
     generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
     beside, random = Beside(torch.device("cpu")), torch.Generator().manual_seed(0)
-    total, _, record = method.contrast(original, generated, Subgraphs.of(subgraphs), prepared.sampler, random, beside)
+    pairs = method.pair(Subgraphs.of(subgraphs), prepared.sampler, random)
+    total, record, _ = method.contrast(original, generated, pairs, beside)
     expected = record | {"fusion": method.penalty(original.fusion, original.branches)[0]}
 
     def gradients(name: str) -> tuple[Tensor, Tensor]:

@@ -60,6 +60,14 @@ class Subgraphs:
         """S answers to whether a row is a subgraph and has another one to be told from."""
         return self.filled & (self.count >= 2)
 
+    def others(self, random: torch.Generator) -> Tensor:
+        """Draw for each subgraph the row of another one, uniformly; rows that are none get any."""
+        rows = len(self.nodes)
+        # In float64, because in float32 the product could be rounded up to count - 1.
+        draw = torch.rand(rows, generator=random, device=random.device, dtype=torch.float64)
+        following = torch.arange(1, rows + 1, device=random.device)
+        return (following + (draw * (self.count - 1)).long()) % self.count.clamp_min(1)
+
     def distinct_nodes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Pick out the nodes of all subgraphs, in fixed shapes.
 

@@ -32,7 +32,8 @@ class Objective(NamedTuple):
         loss: scalar to differentiate.
         groups: names of the parameter groups that take a step on it.
         record: what to write into the history: loss parts and diagnostics, as numbers or scalar tensors. Tensors stay
-            on their device until the history is flushed, so recording never waits for the device.
+            on their device until the history is flushed, so recording never waits for the device. A method may add to
+            it once the step is taken, so that no gradient waits for what is merely written down.
         terms: what the loss is the sum of, where a GPU can work on the gradient of each at the same time.
     """
 

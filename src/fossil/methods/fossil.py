@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.fossil_records import Record, describe_pairs, describe_step
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
+from fossil.methods.fossil_stages import Compared, Contrast, Pairs, View
 from fossil.nn.contrast import node_contrast, subgraph_contrast
 from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
@@ -38,7 +39,7 @@ from fossil.nn.subgraph_costs import SubgraphCosts, costs_between, gathered_cost
 from fossil.nn.tensors import GraphTensors
 from fossil.nn.unit import unit_vectors
 from fossil.seeding import torch_generator
-from fossil.transport import FusedProblem, pooled_cosine, solve
+from fossil.transport import FusedProblem, Solution, pooled_cosine, solve
 
 # Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
 _HIDDEN_COPIES, _WIDTH_COPIES = 12, 40
@@ -51,30 +52,6 @@ class FossilGraph:
 
     tensors: GraphTensors
     sampler: SubgraphSampler
-
-
-class View(NamedTuple):
-    """Fused embeddings (H, N×D), the branches they come from, and λ (N×1) where there is one."""
-
-    embeddings: Tensor
-    branches: Branches
-    fusion: Tensor | None
-
-
-class Compared(NamedTuple):
-    """What the two losses look at.
-
-    Attributes:
-        first: H of M nodes, M×D: of all, or of those that were drawn.
-        second: Ĥ of the same nodes, M×D.
-        places: rows of both that the nodes of the subgraphs have, S×K.
-        number: how many of the M nodes the node loss is over; all when None.
-    """
-
-    first: Tensor
-    second: Tensor
-    places: Tensor
-    number: Tensor | None
 
 
 class Fossil(Method[FossilGraph]):
@@ -173,24 +150,35 @@ class Fossil(Method[FossilGraph]):
         generated = self.view(graph, self.generator(branches, graph, random), random)
         with beside.running():
             subgraphs = sampler.sample(sampler.draw_anchors(config.num_anchors, random), random)
+            if subgraphs.nodes.device.type == "cpu":
+                subgraphs = subgraphs.trimmed()  # a GPU is faster with fixed shapes than with fewer subgraphs
+            pairs = self.pair(subgraphs, sampler, random)
         beside.join(subgraphs.nodes, subgraphs.count)
-        if subgraphs.nodes.device.type == "cpu":
-            subgraphs = subgraphs.trimmed()  # a GPU is faster with fixed shapes than with fewer subgraphs
-        loss, terms, record = self.contrast(original, generated, subgraphs, sampler, random, beside)
-        groups = ["encoder"]
         joint = config.fusion_training == "joint"
-        if original.fusion is not None and (joint or config.fusion_pass == "shared"):
+        fusion = original.fusion if joint or config.fusion_pass == "shared" else None
+        if fusion is not None:
+            # Before the contrast, so that its gradient comes after: nothing waits for that.
+            with beside.running(fusion, branches.structure):
+                penalty, penalties = self.penalty(fusion, branches if joint else branches.detached())
+        loss, parts, solution = self.contrast(original, generated, pairs, beside)
+        groups, terms = ["encoder"], [*parts.values()] or [loss]
+        record: Record = {"contrast": loss, **parts}
+        if fusion is not None:
             # Trained apart, the two losses have no parameter in common, and a step on their sum is a step on each.
-            penalty, parts = self.penalty(original.fusion, branches if joint else branches.detached())
-            terms, record = (*terms, penalty), record | parts
-            with beside.running(penalty):
+            with beside.running():
                 loss = loss + penalty
             groups.append("fusion")
-        yield Objective(loss, tuple(groups), record, terms=terms)
-        # Only now, so that the gradient of the node loss does not wait for the transport.
-        beside.join(*(value for value in record.values() if isinstance(value, Tensor)))
-        if original.fusion is not None and "fusion" not in groups:
+            terms.append(penalty)
+            record |= penalties
+        yield Objective(loss, tuple(groups), record, terms=tuple(terms))
+        # Only now, so that no gradient waits for what is merely written down.
+        with beside.running():
+            record |= describe_step(original.embeddings, original.fusion, subgraphs)
+            if solution is not None:
+                record |= {"solver_iterations": float(config.solver_iterations)} | describe_pairs(solution, subgraphs)
+        if original.fusion is not None and fusion is None:
             yield self._fusion_after_a_pass(graph, random)
+        beside.join(*(value for value in record.values() if isinstance(value, Tensor)))
 
     def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the fusion layer's loss after a shared pass: the encoder has taken a step that it has not seen."""
@@ -216,35 +204,32 @@ class Fossil(Method[FossilGraph]):
         embeddings, fusion = gated_fusion(self.fusion, branches, graph.centrality, random)
         return View(embeddings, branches, fusion)
 
-    def contrast(
-        self,
-        original: View,
-        generated: View,
-        subgraphs: Subgraphs,
-        sampler: SubgraphSampler,
-        random: torch.Generator,
-        beside: Beside,
-    ) -> tuple[Tensor, tuple[Tensor, ...], Record]:
-        """Return L_contrast = L_ot + L_node (Section 4.6), its terms, and what to record of them.
+    def pair(self, subgraphs: Subgraphs, sampler: SubgraphSampler, random: torch.Generator) -> Pairs:
+        """Draw the negatives of each subgraph and look up the edges within it."""
+        config = self.config
+        a = subgraphs.others(random)
+        b = a if config.negatives == "shared" else subgraphs.others(random)
+        if config.similarity == "pooled_cosine":
+            return Pairs(subgraphs, a, b, None)
+        return Pairs(subgraphs, a, b, torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature))
+
+    def contrast(self, original: View, generated: View, pairs: Pairs, beside: Beside) -> Contrast:
+        """Return L_contrast = L_ot + L_node (Section 4.6).
 
         The two do not need one another, so that a GPU can work on both at once, `beside` one another.
         """
-        record: Record = {}
-        losses: dict[str, Tensor] = {}
+        subgraphs, losses, solution = pairs.subgraphs, dict[str, Tensor](), None
         compared = self.compared(original, generated, subgraphs)
         with beside.running(*(each for each in compared if each is not None), original.embeddings, subgraphs.count):
             if len(subgraphs.nodes) >= 2:
-                alike, solver = self.compare(compared, subgraphs, sampler, random)
+                alike, solution = self.compare(compared, pairs)
                 losses["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), subgraphs.usable.repeat(3))
-                record |= solver
-            record |= describe_step(original.embeddings, original.fusion, subgraphs)
         if self.config.node_contrast != "none" and len(compared.first):
             losses["node"] = self.node_loss(compared)
-        # A step that fills no subgraph has nothing to contrast; it must still be a step.
-        terms = tuple(losses.values()) or (0 * original.embeddings.sum(),)
-        with beside.running(*terms):
-            total = torch.stack(terms).sum()
-        return total, terms, {"contrast": total, **losses, **record}
+        if not losses:  # a step that fills no subgraph has nothing to contrast; it must still be a step
+            return Contrast(0 * original.embeddings.sum(), losses, solution)
+        with beside.running(*losses.values()):
+            return Contrast(torch.stack(list(losses.values())).sum(), losses, solution)
 
     def compared(self, original: View, generated: View, subgraphs: Subgraphs) -> Compared:
         """Return what the losses look at: all nodes, or, where the node loss is over the subgraphs (v2), theirs alone.
@@ -262,24 +247,18 @@ class Fossil(Method[FossilGraph]):
         first, second, _, number = compared
         return node_contrast(first, second, self.config.temperature, count=number, tile_rows=self.tile_rows)
 
-    def compare(
-        self, compared: Compared, subgraphs: Subgraphs, sampler: SubgraphSampler, random: torch.Generator
-    ) -> tuple[Tensor, Record]:
-        """Return the similarity of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all.
+    def compare(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
+        """Return the similarity of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all, and their plans.
 
         Pair i is (G_i, Ĝ_i); its negatives are (G_i, G_a) and (G_i, Ĝ_b) with a and b other subgraphs. Pairs of rows
         that are no subgraph are compared like the others, and count nowhere.
         """
-        config = self.config
-        a = _others(subgraphs, random)
-        b = a if config.negatives == "shared" else _others(subgraphs, random)
-
-        if config.similarity == "pooled_cosine":
+        config, (_, a, b, within) = self.config, pairs
+        if within is None:
             X, Y = (rows_of(view, compared.places) for view in compared[:2])  # S×K×D
             cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, a), rows_of(Y, a)]))
-            return torch.exp(cosines / config.temperature), {}
+            return torch.exp(cosines / config.temperature), None
 
-        within = torch.exp(-sampler.adjacency(subgraphs.nodes) / config.temperature)  # S×K×K
         if config.structure_cost == "product":
             feature, of_first, of_second = self.costs(compared, a, b)
             source, target = of_first * within, of_first
@@ -303,8 +282,7 @@ class Fossil(Method[FossilGraph]):
             check=False,
         )
         temperature = config.contrast_temperature or config.temperature
-        solver = {"solver_iterations": float(config.solver_iterations)} | describe_pairs(solution, subgraphs)
-        return torch.exp(-solution.value / temperature), solver
+        return torch.exp(-solution.value / temperature), solution
 
     def costs(self, compared: Compared, a: Tensor, b: Tensor) -> SubgraphCosts:
         """Return the costs between and within subgraphs (Eq. 10), all made of embeddings in one way."""
@@ -377,12 +355,3 @@ def _make_generator(config: FossilSettings, features: int, activation: nn.Module
             return GCNOnEmbeddings(config.width, activation)
         case "random_edges":
             return RandomEdgeDropping(encoder, config.edge_drop)
-
-
-def _others(subgraphs: Subgraphs, random: torch.Generator) -> Tensor:
-    """Return for each subgraph the row of another one, uniformly; rows that are none get any."""
-    count, rows = subgraphs.count, len(subgraphs.nodes)
-    # In float64, because in float32 the product could be rounded up to count - 1.
-    draw = torch.rand(rows, generator=random, device=random.device, dtype=torch.float64)
-    following = torch.arange(1, rows + 1, device=random.device)
-    return (following + (draw * (count - 1)).long()) % count.clamp_min(1)

@@ -133,7 +133,7 @@ class Trainer:
 
     def _minimise(self, objectives: Iterator[Objective]) -> Record:
         """Take a step on each objective in turn."""
-        record: Record = {}
+        records: list[Record] = []
         with arithmetic(self.precision, self.random.device):
             for objective in objectives:
                 for optimizer in self.optimizers.values():
@@ -142,8 +142,9 @@ class Trainer:
                 for group in objective.groups:
                     self._moved = True
                     self.optimizers[group].step()
-                record |= {key: _constant(value) for key, value in objective.record.items()}
-        return record
+                records.append(objective.record)
+        # Only now: a method may have added to a record after the step.
+        return {key: _constant(value) for record in records for key, value in record.items()}
 
     def state(self) -> dict[str, Tensor]:
         """Return weights and optimiser moments as named tensors: the live ones, so copy or write them."""

@@ -15,7 +15,7 @@ from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.base import Objective
-from fossil.methods.fossil import Fossil, FossilGraph, FossilV2, _others
+from fossil.methods.fossil import Fossil, FossilGraph, FossilV2
 from fossil.nn.contrast import node_contrast
 from fossil.nn.encoders import DecoupledEncoder
 from fossil.training.trainer import Trainer
@@ -52,15 +52,16 @@ def test_the_other_subgraph_is_never_the_same_and_uniform_among_the_rest() -> No
     seen = torch.zeros(count, count)
     generator = random()
     for _ in range(draws):
-        seen[torch.arange(count), _others(rows(count), generator)] += 1
+        seen[torch.arange(count), rows(count).others(generator)] += 1
     assert seen.diagonal().sum() == 0
     rest = seen[~torch.eye(count, dtype=torch.bool)] / draws
     assert ((rest - 0.25).abs() < 5 * (0.25 * 0.75 / draws) ** 0.5).all()
-    assert _others(rows(2), generator).tolist() == [1, 0]
+    assert rows(2).others(generator).tolist() == [1, 0]
 
 
 def contrast(method: Fossil, prepared: FossilGraph) -> Objective:
-    return next(each for each in method.objectives(prepared, random()) if "encoder" in each.groups)
+    objectives = list(method.objectives(prepared, random()))  # to the end, because a record may grow until then
+    return next(each for each in objectives if "encoder" in each.groups)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +119,18 @@ def test_after_a_shared_pass_the_gate_takes_a_closing_step_of_its_own() -> None:
         assert [each.groups for each in closing] == expected and len(passes) == len(expected)
 
 
-@pytest.mark.parametrize("training", ["separate", "joint"])
-def test_the_terms_of_a_loss_have_its_gradient(training: str) -> None:
-    method, prepared = make(fusion_training=training)
+@pytest.mark.parametrize(
+    ("training", "which", "number"), [("separate", "second", 2), ("separate", "shared", 3), ("joint", "shared", 3)]
+)
+def test_the_terms_of_a_loss_have_its_gradient(training: str, which: str, number: int) -> None:
+    method, prepared = make(fusion_training=training, fusion_pass=which)
     objective = contrast(method, prepared)
     names, weights = zip(*method.named_parameters(), strict=True)
     whole, terms = (
         torch.autograd.grad(roots, weights, allow_unused=True, retain_graph=True)
         for roots in ([objective.loss], objective.terms)
     )
-    assert len(objective.terms) == (2 if training == "separate" else 3)
+    assert len(objective.terms) == number
     for name, one, other in zip(names, whole, terms, strict=True):
         assert (one is None) == (other is None), name
         if one is not None and other is not None:
@@ -168,7 +171,8 @@ def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
         original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
         generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
         beside = Beside(torch.device("cpu"))
-        _, _, record = method.contrast(original, generated, subgraphs, prepared.sampler, random(), beside)
+        pairs = method.pair(subgraphs, prepared.sampler, random())
+        record = method.contrast(original, generated, pairs, beside).parts
         expected = node_contrast(original.embeddings[nodes], generated.embeddings[nodes], 0.8)
         torch.testing.assert_close(record["node"], expected)
 
@@ -178,9 +182,10 @@ def test_shared_negatives_come_from_one_subgraph(monkeypatch: pytest.MonkeyPatch
 
     def counted(subgraphs: Subgraphs, generator: torch.Generator) -> torch.Tensor:
         calls.append(len(subgraphs.nodes))
-        return _others(subgraphs, generator)
+        return others(subgraphs, generator)
 
-    monkeypatch.setattr("fossil.methods.fossil._others", counted)
+    others = Subgraphs.others
+    monkeypatch.setattr(Subgraphs, "others", counted)
     for negatives, expected in (("independent", 2), ("shared", 1)):
         calls.clear()
         method, prepared = make(negatives=negatives)
