@@ -108,11 +108,11 @@ class FossilSettings(Settings):
         "L = L_contrast + L_θ: λ is constant in the contrast, and the fusion layer takes a step of its own on constant "
         "embeddings (released); or one loss through everything (paper)",
     )
-    fusion_pass: Literal["second", "shared"] = setting(
-        "second",
-        "embeddings that the fusion layer's own step sees: those of a second pass right after the encoder's step "
-        "(released), or those of the contrast and, once, of a pass after the last epoch, which is faster; without "
-        "effect where both are trained as one",
+    fusion_pass: Literal["shared", "second"] = setting(
+        "shared",
+        "embeddings that the fusion layer's own step sees: those of the contrast and, once, of a pass after the last "
+        "epoch, or those of a second pass right after the encoder's step, as the released code has it at more cost; "
+        "without effect where both are trained as one",
     )
     fusion_nonlinear: bool = setting(False, "Section 4.4: ψ has a ReLU between its layers (paper) or none (released)")
     fusion_drop_logit: bool = setting(
