@@ -61,7 +61,8 @@ class _UnitVectors(torch.autograd.Function):
                 gradient, unit, length, outer, width, BLOCK=_block(width)
             )
             return gradient
-        plain, lengths = unit.new_empty(unit.shape), length.flatten()
+        plain: Tensor = unit.new_empty(unit.shape)
+        lengths = length.flatten()
         flat = [each.reshape(-1, unit.shape[-1]) for each in (plain, unit, outer)]
         for rows in stretches(*flat[0].shape):
             target, direction, upstream = (each[rows] for each in flat)
