@@ -27,8 +27,13 @@ def exponential_cost(first: Tensor, second: Tensor, temperature: float) -> Tenso
         B×K×K costs, at most exp(43).
     """
     with full_float32():
-        exponents = (first @ second.transpose(1, 2)) / -temperature
-    return torch.exp(exponents.clamp(max=_HIGHEST_EXPONENT))
+        products = first @ second.transpose(1, 2)
+    return exponential(products, temperature)
+
+
+def exponential(products: Tensor, temperature: float) -> Tensor:
+    """Return exp(-p/τ) of inner products p, at most exp(43)."""
+    return torch.exp((products / -temperature).clamp(max=_HIGHEST_EXPONENT))
 
 
 def thresholded(costs: Tensor, share: float) -> Tensor:

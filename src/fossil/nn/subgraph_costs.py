@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
-from fossil.nn.costs import exponential_cost, thresholded
+from fossil.nn.costs import exponential, exponential_cost, thresholded
 from fossil.nn.precision import ambient_products
 from fossil.nn.sparse import rows_of
 from fossil.nn.unit import SHORTEST, unit_vectors
 from fossil.transport.launches import TILES, Launch, tile_side
+from fossil.transport.precision import full_float32
 
 _KERNELS = "fossil.nn._subgraph_cost_kernel"
 _PAIRS = 5  # of a subgraph: three between subgraphs, two of one with itself
@@ -77,20 +78,52 @@ def gathered_costs(
     first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float
 ) -> SubgraphCosts:
     """Return costs as `subgraph_costs` does, of the inner products of these vectors of the subgraphs' nodes, S×K×D."""
-    of_first, of_second = (thresholded(exponential_cost(each, each, temperature), share) for each in (first, second))
-    return SubgraphCosts(costs_between(first, second, a, b, temperature, share), of_first, of_second)
+    products: Tensor = _PairProducts.apply(first, second, a, b)  # type: ignore[no-untyped-call]
+    costs = thresholded(exponential(products, temperature), share)
+    count = len(first)
+    return SubgraphCosts(costs[: 3 * count], costs[3 * count : 4 * count], costs[4 * count :])
 
 
 def costs_between(first: Tensor, second: Tensor, a: Tensor, b: Tensor, temperature: float, share: float) -> Tensor:
     """Return the costs between subgraphs alone, of the inner products of their nodes' vectors (S×K×D): 3S×K×K."""
     partners = second, rows_of(first, a), rows_of(second, b)
-    # Joined only as K×K matrices, which are far smaller than the vectors.
+    # Joined as K×K matrices, which are far smaller than the vectors.
     return thresholded(torch.cat([exponential_cost(first, each, temperature) for each in partners]), share)
 
 
 def _is_fused(first: Tensor, second: Tensor, nodes: Tensor) -> bool:
     floats = first.dtype == second.dtype == torch.float32
     return floats and nodes.numel() > 0 and first.numel() > 0 and nodes.shape[1] <= TILES[-1] and serves(first.device)
+
+
+class _PairProducts(torch.autograd.Function):
+    """Inner products of the pairs (X, Y), (X, X_a), (X, Y_b), (X, X) and (Y, Y) of subgraphs, 5S×K×K.
+
+    The gradient of each subgraph is added up where it is, without one S×K×D tensor a product.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        X, Y = first.contiguous(), second.contiguous()
+        X_a, Y_b = X.index_select(0, a), Y.index_select(0, b)
+        ctx.save_for_backward(X, Y, X_a, Y_b, a, b)
+        products = X.new_empty(_PAIRS, *X.shape[:2], X.shape[1])
+        with full_float32():
+            for out, (one, other) in zip(products, ((X, Y), (X, X_a), (X, Y_b), (X, X), (Y, Y)), strict=True):
+                torch.bmm(one, other.mT, out=out)
+        return products.flatten(0, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        X, Y, X_a, Y_b, a, b = ctx.saved_tensors
+        XY, XX_a, XY_b, XX, YY = upstream[0].chunk(_PAIRS)
+        with full_float32():
+            for_X = torch.bmm(XY, Y).baddbmm_(XX_a, X_a).baddbmm_(XY_b, Y_b).baddbmm_(XX + XX.mT, X)
+            for_X.index_add_(0, a, torch.bmm(XX_a.mT, X))
+            for_Y = torch.bmm(XY.mT, X).baddbmm_(YY + YY.mT, Y)
+            for_Y.index_add_(0, b, torch.bmm(XY_b.mT, X))
+        return for_X, for_Y, None, None
 
 
 class _SubgraphCosts(torch.autograd.Function):
