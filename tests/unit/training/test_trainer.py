@@ -71,6 +71,21 @@ def test_a_step_optimises_each_objective_in_turn_with_its_own_groups() -> None:
     assert not any(isinstance(value, Tensor) and value.requires_grad for value in record.values())
 
 
+class Late(Toy):
+    """Writes down what it found only when the step is taken."""
+
+    def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        record: dict[str, Tensor | float] = {}
+        yield Objective(self.left.square(), ("left",), record)
+        record["left"] = self.left
+
+
+def test_a_record_may_grow_after_the_step_and_is_a_constant() -> None:
+    record = Trainer(Late(), torch.ones(3), 0, CPU).step()
+    assert isinstance(record["left"], Tensor) and not record["left"].requires_grad
+    assert record["left"].item() == pytest.approx(1.9)
+
+
 def test_weights_follow_plain_adam() -> None:
     method = Toy()
     trainer = Trainer(method, torch.ones(3), 0, CPU)
