@@ -11,25 +11,16 @@ from __future__ import annotations
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
-from fossil.transport._tiles import load_matrix, load_vector, multiply, store_matrix
-
-# The floor of the batched version, -60, to base 2; and its finite stand-in for log 0, which needs no conversion.
-_FLOOR = tl.constexpr(-86.5617)
-_LOG_ZERO = tl.constexpr(-1e30)
+from fossil.transport._tiles import FLOOR, load_matrix, load_vector, log_mass, multiply, store_matrix
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _log_mass(mass: tl.tensor) -> tl.tensor:
-    return tl.where(mass > 0, tl.log2(tl.where(mass > 0, mass, 1.0)), _LOG_ZERO)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _rescale(log_plan: tl.tensor, mass: tl.tensor, log_mass: tl.tensor, axis: tl.constexpr) -> tl.tensor:
+def _rescale(log_plan: tl.tensor, mass: tl.tensor, log_total: tl.tensor, axis: tl.constexpr) -> tl.tensor:
     """Give each row (axis 1) or column (axis 0) its mass; return the logarithm of the plan and the plan."""
     shifted = log_plan - tl.expand_dims(tl.max(log_plan, axis), axis)
-    weights = tl.where(shifted > _FLOOR, tl.exp2(shifted), 0.0)
+    weights = tl.where(shifted > FLOOR, tl.exp2(shifted), 0.0)
     total = tl.expand_dims(tl.sum(weights, axis), axis)
-    return shifted + (log_mass - tl.log2(total)), weights * (mass / total)
+    return shifted + (log_total - tl.log2(total)), weights * (mass / total)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -153,8 +144,8 @@ def bapg_kernel(
         source *= 4 * (1 - alpha) * unit
 
     plan = row_mass * column_mass
-    log_row_mass = _log_mass(row_mass)
-    log_column_mass = _log_mass(column_mass)
+    log_row_mass = log_mass(row_mass)
+    log_column_mass = log_mass(column_mass)
     log_plan = log_row_mass + log_column_mass
     for _ in range(ITERATIONS):
         moved = _descend(log_plan, plan, row_drift, source, target, STRUCTURED, PRECISION)

@@ -1,6 +1,6 @@
-"""Square tiles inside a GPU program: loading and multiplying them. Needs Triton, as do the kernels that use it.
+"""Square tiles inside a GPU program: loading, multiplying, logarithms. Needs Triton, as do the kernels that use it.
 
-Beyond the entries of its matrix a tile holds zeros, which add nothing to a product.
+Beyond the entries of its matrix a tile holds zeros, which add nothing to a product. Logarithms are to base 2.
 """
 
 from __future__ import annotations
@@ -10,6 +10,16 @@ import triton.language as tl  # type: ignore[import-untyped]
 
 INTERPRETED = not isinstance(tl.sum, triton.JITFunction)
 """Whether Triton was imported to be interpreted, which is the only way it treats tensors on the CPU."""
+
+# The floor of the batched version, -60, to base 2; and its finite stand-in for log 0, which needs no conversion.
+FLOOR = tl.constexpr(-86.5617)
+LOG_ZERO = tl.constexpr(-1e30)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def log_mass(mass: tl.tensor) -> tl.tensor:
+    """Return the logarithms of masses, LOG_ZERO for none."""
+    return tl.where(mass > 0, tl.log2(tl.where(mass > 0, mass, 1.0)), LOG_ZERO)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
