@@ -22,7 +22,7 @@ class BilinearDiscriminator(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, vectors: Tensor, summary: Tensor) -> Tensor:
-        """Return the score of each vector (N×D) against `summary` (D): N."""
+        """Return the score of each vector (N×D, or any number of such) against `summary` (D): N, or as many."""
         return vectors @ (self.weight @ summary) + self.bias
 
 

@@ -7,14 +7,20 @@ A polynomial p of the shifted Laplacian L̃ = L - I = -D^-1/2 A D^-1/2 multiplie
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from fossil.nn.convolution import project
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.nn.precision import products_in
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix, _multiply
 
 
 def chebyshev_nodes(order: int) -> Tensor:
@@ -41,28 +47,122 @@ def interpolation_matrix(order: int) -> Tensor:
     return matrix
 
 
-def chebyshev_terms(matrix: SparseMatrix, signal: Tensor, order: int) -> list[Tensor]:
-    """Return T_0(M) X to T_K(M) X by T_{i+1} = 2 M T_i - T_{i-1}, in K products.
+@dataclass(frozen=True, eq=False)
+class ChebyshevRecurrence:
+    """A matrix M (N×N) and what `chebyshev_filters` multiplies by, on a device.
+
+    Attributes:
+        matrix: M, with eigenvalues in [-1, 1].
+        transpose: Mᵀ.
+        step: [-I 2M] (N×2N). Its product with T_{i-1} above T_i is T_{i+1} = 2 M T_i - T_{i-1}, without another pass
+            over N×D numbers.
+    """
+
+    matrix: SparseMatrix
+    transpose: SparseMatrix
+    step: SparseMatrix
+
+    @classmethod
+    def from_scipy(cls, matrix: sp.csr_array, device: torch.device | str = "cpu") -> ChebyshevRecurrence:
+        """Copy a square SciPy CSR matrix to `device`, values as float32."""
+        step = sp.hstack([-sp.eye_array(matrix.shape[0], dtype=np.float32), 2 * matrix])
+        parts = (sp.csr_array(each) for each in (matrix, matrix.T, step))
+        return cls(*(SparseMatrix.from_scipy(part, device) for part in parts))
+
+
+def chebyshev_filters(recurrence: ChebyshevRecurrence, signal: Tensor, coefficients: Tensor) -> Tensor:
+    """Return Σ_i c_fi T_i(M) X for each filter f, in K sparse products and as many for the gradient of X.
+
+    The terms are kept for the backward pass only if the coefficients need a gradient. It can be differentiated once.
+    The result is float32 inside `torch.autocast` too, and float64 where X or c is.
 
     Args:
-        matrix: M, N×N with eigenvalues in [-1, 1].
+        recurrence: of M, N×N with eigenvalues in [-1, 1].
         signal: X, N×D.
-        order: K.
+        coefficients: c, one row of K+1 for each of V filters, K at least 1.
+
+    Returns:
+        V×N×D.
     """
-    terms = [signal]
-    for degree in range(order):
-        spread = matrix.matmul(terms[-1])
-        terms.append(spread if degree == 0 else 2 * spread - terms[-2])
+    filtered: Tensor = _ChebyshevFilters.apply(signal, coefficients, recurrence)  # type: ignore[no-untyped-call]
+    return filtered
+
+
+class _ChebyshevFilters(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, signal: Tensor, coefficients: Tensor, recurrence: ChebyshevRecurrence) -> Tensor:
+        kind = torch.promote_types(torch.promote_types(signal.dtype, coefficients.dtype), torch.float32)
+        weights = coefficients.to(kind)
+        terms = _terms(recurrence, signal, weights.shape[1], kind)
+        ctx.recurrence, ctx.kinds = recurrence, (signal.dtype, coefficients.dtype)
+        ctx.save_for_backward(weights, terms if ctx.needs_input_grad[1] else None)
+        with _full_precision(signal.device):
+            return (weights @ terms.flatten(1)).view(-1, *signal.shape)  # one pass over the terms
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        weights, terms = ctx.saved_tensors
+        gradients = upstream[0].to(weights.dtype)
+        for_signal = for_coefficients = None
+        with _full_precision(gradients.device):
+            if ctx.needs_input_grad[0]:
+                for_signal = _clenshaw(ctx.recurrence.transpose, weights, gradients).to(ctx.kinds[0])
+            if ctx.needs_input_grad[1]:
+                # <G_f, T_i> node by node: many small products, because one long sum would keep few processors busy.
+                products = gradients.contiguous().transpose(0, 1) @ terms.permute(1, 2, 0)
+                for_coefficients = products.sum(0).to(ctx.kinds[1])
+        return for_signal, for_coefficients, None
+
+
+def _terms(recurrence: ChebyshevRecurrence, signal: Tensor, count: int, kind: torch.dtype) -> Tensor:
+    """Return T_0(M) X, T_1(M) X and so on: `count`×N×D of a type."""
+    terms = signal.new_empty(count, *signal.shape, dtype=kind)
+    terms[0] = signal
+    _multiply(recurrence.matrix, recurrence.matrix.values.to(kind), terms[0], out=terms[1])
+    step = recurrence.step.values.to(kind)
+    for degree in range(2, count):
+        _multiply(recurrence.step, step, terms[degree - 2 : degree].flatten(0, 1), out=terms[degree])
     return terms
 
 
-def weighted_sum(terms: Sequence[Tensor], coefficients: Tensor) -> Tensor:
-    """Return Σ_i c_i T_i (N×D) for terms T_i (N×D each) and coefficients c (K+1), without a stacked copy."""
-    weights = coefficients.unbind()
-    total = weights[0] * terms[0]
-    for weight, term in zip(weights[1:], terms[1:], strict=True):
-        total = total + weight * term
+def _clenshaw(matrix: SparseMatrix, coefficients: Tensor, signals: Tensor) -> Tensor:
+    """Return Σ_i T_i(M) Σ_f c_fi G_f by Clenshaw's recurrence, with S_i = Σ_f c_fi G_f made when it is needed.
+
+    B_i = S_i + 2 M B_{i+1} - B_{i+2} from the highest degree down; the sum is S_0 + M B_1 - B_2.
+
+    Args:
+        matrix: M, N×N.
+        coefficients: c, V×(K+1).
+        signals: G_1 to G_V, V×N×D, of the type of the coefficients.
+
+    Returns:
+        N×D.
+    """
+    values = matrix.values.to(signals.dtype)
+    *lower, highest = coefficients.T
+    current = _mixed(torch.zeros_like(signals[0]), signals, highest)
+    before = torch.zeros_like(current)
+    for degree in range(len(lower) - 1, -1, -1):
+        spread = _multiply(matrix, values, current)
+        # before + 2 (spread - before) in one pass, and at the end half as much of the product
+        following = spread.sub_(before) if degree == 0 else torch.lerp(before, spread, 2.0)
+        current, before = _mixed(following, signals, lower[degree]), current
+    return current
+
+
+def _mixed(total: Tensor, signals: Tensor, weights: Tensor) -> Tensor:
+    """Add Σ_f w_f G_f to `total` (N×D), in place."""
+    for signal, weight in zip(signals, weights, strict=True):
+        total.addcmul_(signal, weight)
     return total
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """Forbid narrow types and TF32: large terms cancel in a sum, and its time goes into memory, not arithmetic."""
+    with torch.autocast(device.type, enabled=False), products_in("float32", device):
+        yield
 
 
 def chebyshev_series(matrix: SparseMatrix, signals: Sequence[Tensor]) -> Tensor:

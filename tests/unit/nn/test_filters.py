@@ -14,12 +14,12 @@ from torch_geometric.nn import ChebConv
 from fossil.graph.structure import symmetric_normalized
 from fossil.nn.filters import (
     ChebyshevConvolution,
+    ChebyshevRecurrence,
     MonotoneFilter,
+    chebyshev_filters,
     chebyshev_nodes,
     chebyshev_series,
-    chebyshev_terms,
     interpolation_matrix,
-    weighted_sum,
 )
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 
@@ -64,13 +64,75 @@ def test_interpolation_is_that_of_numpy(order: int) -> None:
     np.testing.assert_allclose(found.numpy(), chebyshev.chebinterpolate(function, order), rtol=0, atol=1e-12)
 
 
+def skewed_matrix() -> sp.csr_array:
+    """Return a matrix that is not symmetric, with eigenvalues in [-1, 1] and a hub of more than 64 neighbours."""
+    draw = np.random.default_rng(2)
+    dense = np.where(draw.random((80, 80)) < 0.05, draw.standard_normal((80, 80)), 0)
+    dense[7] = draw.standard_normal(80)
+    return sp.csr_array((dense / np.abs(dense).sum(1).max()).astype(np.float32))
+
+
+def many_coefficients(order: int, filters: int = 3) -> torch.Tensor:
+    return torch.randn(filters, order + 1, generator=torch.Generator().manual_seed(order), dtype=torch.float64)
+
+
+def plain_filters(matrix: torch.Tensor, signal: torch.Tensor, coefficients: torch.Tensor) -> torch.Tensor:
+    """Sum dense terms one by one, leaving the gradient to PyTorch."""
+    terms = [signal, matrix @ signal]
+    while len(terms) < coefficients.shape[1]:
+        terms.append(2 * matrix @ terms[-1] - terms[-2])
+    return torch.einsum("fi,ind->fnd", coefficients, torch.stack(terms))
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 10])
-def test_weighted_terms_filter_the_frequencies_of_the_laplacian(order: int) -> None:
-    coefficients = torch.linspace(-1, 2, order + 1).cos()
-    matrix = SparseMatrix.from_scipy(shifted_laplacian())
-    found = weighted_sum(chebyshev_terms(matrix, signal(), order), coefficients)
-    expected = dense_response(coefficients.numpy(), signal())
-    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-4)
+def test_filters_act_on_the_frequencies_of_the_laplacian(order: int) -> None:
+    coefficients = many_coefficients(order)
+    found = chebyshev_filters(ChebyshevRecurrence.from_scipy(shifted_laplacian()), signal().double(), coefficients)
+    expected = [dense_response(each.numpy(), signal()) for each in coefficients]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", [1, 2, 10])
+def test_filters_and_their_gradients_are_those_of_dense_terms(order: int) -> None:
+    matrix = skewed_matrix()
+    x = torch.randn(80, 5, generator=torch.Generator().manual_seed(4), requires_grad=True)
+    coefficients = many_coefficients(order).float().requires_grad_()
+    upstream = torch.randn(3, 80, 5, generator=torch.Generator().manual_seed(5))
+    found = chebyshev_filters(ChebyshevRecurrence.from_scipy(matrix), x, coefficients)
+    wide = [each.detach().double().requires_grad_() for each in (x, coefficients)]
+    expected = plain_filters(torch.from_numpy(matrix.toarray()).double(), wide[0], wide[1])
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+    ours = torch.autograd.grad(found, (x, coefficients), upstream)
+    theirs = torch.autograd.grad(expected, wide, upstream.double())
+    for gradient, wanted in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient.double(), wanted, rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("order", [1, 2, 10])
+@pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
+def test_gradients_of_filters_pass_a_numerical_check(order: int, needed: tuple[bool, bool]) -> None:
+    recurrence = ChebyshevRecurrence.from_scipy(skewed_matrix()[:12, :12])
+    x = signal().double().requires_grad_(needed[0])
+    coefficients = many_coefficients(order, filters=2).requires_grad_(needed[1])
+    assert torch.autograd.gradcheck(lambda x, c: chebyshev_filters(recurrence, x, c), (x, coefficients))
+
+
+def test_terms_are_kept_only_for_a_gradient_of_the_coefficients() -> None:
+    recurrence = ChebyshevRecurrence.from_scipy(shifted_laplacian())
+    for learnt in (False, True):
+        found = chebyshev_filters(recurrence, signal().requires_grad_(), torch.ones(2, 5, requires_grad=learnt))
+        kept: Any = found.grad_fn
+        assert sum(each.numel() for each in kept.saved_tensors if each is not None) == 10 + learnt * 5 * NODES * 3
+
+
+def test_filters_are_float32_inside_autocast_and_gradients_have_the_types_of_the_inputs() -> None:
+    recurrence = ChebyshevRecurrence.from_scipy(shifted_laplacian())
+    x, coefficients = signal().bfloat16().requires_grad_(), many_coefficients(10).bfloat16().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = chebyshev_filters(recurrence, x, coefficients)
+        ours = torch.autograd.grad(found.sum(), (x, coefficients))
+    assert found.dtype == torch.float32 and all(each.dtype == torch.bfloat16 for each in ours)
+    torch.testing.assert_close(found, chebyshev_filters(recurrence, x.float(), coefficients.float()))
 
 
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 7])
@@ -109,8 +171,8 @@ def test_the_learnt_filter_has_numpys_response_on_the_graph(band: Literal["low",
     made = MonotoneFilter(10, band)
     with torch.no_grad():
         made.steps.mul_(torch.rand(10, generator=torch.Generator().manual_seed(3)))
-    terms = chebyshev_terms(SparseMatrix.from_scipy(shifted_laplacian()), signal(), 10)
-    found = weighted_sum(terms, made.coefficients()).detach().numpy()
+    recurrence = ChebyshevRecurrence.from_scipy(shifted_laplacian())
+    found = chebyshev_filters(recurrence, signal(), made.coefficients()[None])[0].detach().numpy()
     nodes, values = chebyshev_nodes(10).numpy(), made.values().detach().double().numpy()
     expected = dense_response(chebyshev.chebfit(nodes, values, 10), signal())
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
