@@ -122,7 +122,8 @@ def work_of(config: FossilSettings, graph: Graph, device: torch.device) -> dict[
     S, K, T = min(config.num_anchors, N), config.subgraph_size, config.solver_iterations
     entries = graph.features.nnz if graph.has_sparse_features else N * F
     n = N if config.node_contrast == "all_nodes" else min(N, S * K)
-    times = 1 if can_be_kept(torch.empty(2 * n, 0, device=device), None) else 2
+    keeps = device.type == "cpu" or config.node_contrast == "all_nodes"
+    times = 1 if keeps and can_be_kept(torch.empty(2 * n, 0, device=device), None) else 2
     weights = F * H + H * D + D * D + 2 * D * config.fusion_hidden
     both_ways = 2 * 2 * _FLOAT  # written and read, forward and backward
     return {

@@ -26,6 +26,7 @@ from triton.compiler import ASTSource  # type: ignore[import-untyped]
 
 from fossil.nn import _infonce_kernel as node_loss
 from fossil.nn import _infonce_launches as node_launches
+from fossil.nn import _infonce_strips as node_strips
 from fossil.nn import _row_kernel as rows_of_views
 from fossil.transport._bapg_kernel import bapg_kernel
 from fossil.transport._envelope_kernel import envelope_kernel
@@ -172,10 +173,13 @@ def node_loss_kernels() -> Iterator[tuple[str, int, Any, dict[str, Any], dict[st
     """Yield products, D, kernel, constants, options and types of pointers for each kernel of the node loss."""
     count, half = {"count_pointer": "*i64"}, {"vectors_pointer": "*fp16"}
     for width in (64, 512):
-        strips = {"WIDTH": width, "TILE": node_launches.BAND_TILE, "DEPTH": node_launches.BAND_DEPTH}
-        sums, options = strips | {"COUNTED": True}, node_launches.BAND_LAUNCH
-        yield "float16", width, node_loss.band_sums_kernel, sums, options, half | count
+        strips = {"WIDTH": width, "TILE": node_strips.BAND_TILE, "DEPTH": node_strips.BAND_DEPTH}
+        options, kept = node_strips.BAND_LAUNCH, {"kept_pointer": "*bf16"}
+        for switches in ({"COUNTED": True, "KEPT": False}, {"COUNTED": False, "KEPT": True}):
+            yield "float16", width, node_loss.band_sums_kernel, strips | switches, options, half | count | kept
         yield "float16", width, node_loss.strip_weights_kernel, strips, options, half | {"weights_pointer": "*bf16"}
+    tile, warps = {"TILE": node_strips.KEPT_TILE}, {"num_warps": node_strips.KEPT_WARPS}
+    yield "any", 0, node_loss.kept_weights_kernel, tile, warps, {"kept_pointer": "*bf16"}
     for width in (64, 512):
         launch = node_launches.row_launch(width)
         constants = {"WIDTH": width, "COUNTED": True, "BLOCK": launch.pop("BLOCK")}

@@ -6,6 +6,8 @@ what the hardware computes; `unit` is `log2(e) / τ`. Every exponent is lowered 
 
 from __future__ import annotations
 
+import math
+
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 
@@ -14,6 +16,11 @@ from fossil.transport._tiles import INTERPRETED
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
 _INTERPRETED = tl.constexpr(INTERPRETED)
+
+
+def unit_of_exponents(temperature: float) -> float:
+    """Return `unit` for a temperature τ."""
+    return math.log2(math.e) / temperature
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -77,49 +84,81 @@ def _exponentials(
     return tl.where(counts & (rows[:, None] != columns[None, :]), tl.exp2(similarity * factor - unit), 0.0)
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _tiles_apart(row: tl.tensor, distance: tl.tensor, tiles: tl.tensor) -> tl.tensor:
+    """Return row and column, not left of the diagonal, of the tile `distance` to the right of the diagonal in `row`.
+
+    Of T×T tiles of a symmetric matrix each row of tiles has those at a distance of 0 to T/2, going round at the end,
+    where the mirror image is taken: every pair once, and every row alike. Only at distance T/2 (T even) each pair would
+    come twice; the last number tells where it has come before.
+    """
+    other = (row + distance) % tiles
+    return tl.minimum(row, other), tl.maximum(row, other), (2 * distance == tiles) & (row >= distance)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _place_in_strips(top: tl.tensor, left: tl.tensor, total: tl.tensor, height: tl.tensor) -> tl.tensor:
+    """Return where an entry on or right of the diagonal is stored, and the length of its row.
+
+    Strips of `height` rows lie one behind the other. Strip s has the columns from its diagonal block on, `total - s
+    height` of them.
+    """
+    strip = top // height
+    start = strip * height
+    before = (strip * total - height * (strip * (strip - 1) // 2)).to(tl.int64) * height
+    stride = total - start
+    return before + (top - start).to(tl.int64) * stride + (left - start), stride
+
+
 @triton.jit(do_not_specialize=["nodes", "first_band"])  # type: ignore[untyped-decorator]
 def band_sums_kernel(
     sums_pointer: tl.tensor,
+    kept_pointer: tl.tensor,
     vectors_pointer: tl.tensor,
     count_pointer: tl.tensor,
     nodes: tl.tensor,
     first_band: tl.tensor,
+    whole: tl.tensor,
+    height: tl.tensor,
     unit: tl.tensor,
     WIDTH: tl.constexpr,
     COUNTED: tl.constexpr,
+    KEPT: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> None:
-    """Write the row sums and the column sums of one tile of exp((Z Zᵀ - 1)/τ).
+    """Write the row sums and the column sums of one tile of exp((Z Zᵀ - 1)/τ), and where KEPT the tile.
 
-    The matrix is symmetric, so of T×T tiles each row of tiles takes those at a distance of 0 to T/2 to its right, going
-    round at the end: every pair once, and every row of tiles alike. Only distance 0, the diagonal, holds pairs both
-    ways, and distance T/2 (T even) would meet each pair twice. Program (b, i) has tile (i, i + first_band + b). Tiles
-    of one distance cover all rows and all columns, so that band b has a slot of its own for either sum.
+    Program (b, i) has the tile that is `first_band + b` to the right of the diagonal in row i of tiles, going round.
+    Tiles of one distance cover all rows twice, once as row i and once as the other that it meets, so that band b has
+    two slots for sums. Only on the diagonal are the two the same.
 
     Args:
-        sums_pointer: 2×bands×2N float32 sums to write, of rows and of columns.
+        sums_pointer: 2×bands×2N float32 sums to write.
+        kept_pointer: tiles to write where KEPT, rounded to bfloat16, in strips.
         vectors_pointer: Z, 2N×WIDTH, contiguous, float16.
         count_pointer: one int64, read where COUNTED.
         nodes: N.
         first_band: distance of band 0.
+        whole: columns of all tiles.
+        height: rows of a strip, whole tiles.
         unit: `log2(e) / τ`.
         WIDTH: D.
-        COUNTED: whether rows from `count` on, in either view, are left out.
+        COUNTED: whether rows from `count` on, in either view, are left out; not where KEPT.
+        KEPT: whether tiles are stored.
         TILE: side of a tile.
         DEPTH: columns of Z multiplied at a time.
     """
     band = tl.program_id(0)
-    top = tl.program_id(1)
-    tiles = tl.num_programs(1)
+    own = tl.program_id(1)
     distance = first_band + band
-    left = (top + distance) % tiles
+    top, left, met_twice = _tiles_apart(own, distance, tl.num_programs(1))
     total = 2 * nodes
-    rows = top * TILE + tl.arange(0, TILE)
-    columns = left * TILE + tl.arange(0, TILE)
+    steps = tl.arange(0, TILE)
+    rows = top * TILE + steps
+    columns = left * TILE + steps
     count = nodes_that_count(count_pointer, nodes, COUNTED)
 
-    met_twice = (2 * distance == tiles) & (top >= distance)
     some_row = tl.max(_takes_part(rows, nodes, count).to(tl.int32), 0) > 0
     some_column = tl.max(_takes_part(columns, nodes, count).to(tl.int32), 0) > 0
     row_sums = tl.zeros((TILE,), tl.float32)
@@ -130,10 +169,54 @@ def band_sums_kernel(
         row_sums = tl.sum(weights, 1)
         if distance > 0:
             column_sums = tl.sum(weights, 0)
-    row_start = sums_pointer + band.to(tl.int64) * total
-    column_start = row_start + tl.num_programs(0).to(tl.int64) * total
-    tl.store(row_start + rows, row_sums, mask=rows < total)
-    tl.store(column_start + columns, column_sums, mask=columns < total)
+        if KEPT:
+            start, stride = _place_in_strips(top * TILE, left * TILE, whole, height)
+            places = kept_pointer + start + steps[:, None] * stride + steps[None, :]
+            tl.store(places, to_bfloat16(weights).to(kept_pointer.dtype.element_ty))
+    bands = tl.num_programs(0)
+    row_slot = tl.where(top == own, band, bands + band).to(tl.int64)
+    column_slot = tl.where(top == own, bands + band, band).to(tl.int64)
+    tl.store(sums_pointer + row_slot * total + rows, row_sums, mask=rows < total)
+    tl.store(sums_pointer + column_slot * total + columns, column_sums, mask=columns < total)
+
+
+@triton.jit(do_not_specialize=["total"])  # type: ignore[untyped-decorator]
+def kept_weights_kernel(
+    kept_pointer: tl.tensor,
+    share_pointer: tl.tensor,
+    total: tl.tensor,
+    whole: tl.tensor,
+    height: tl.tensor,
+    TILE: tl.constexpr,
+) -> None:
+    """Multiply one tile that `band_sums_kernel` kept by (share_r + share_c), and mirror it within a diagonal block.
+
+    Program (d, i) has the tile d to the right of the diagonal in row i of tiles, going round.
+
+    Args:
+        kept_pointer: tiles in strips, bfloat16; the weights take their place.
+        share_pointer: 2N float32 reciprocals of the row sums.
+        total: 2N.
+        whole: columns of all tiles.
+        height: rows of a strip, whole tiles.
+        TILE: side of a tile.
+    """
+    top, left, met_twice = _tiles_apart(tl.program_id(1), tl.program_id(0), tl.num_programs(1))
+    steps = tl.arange(0, TILE)
+    rows = top * TILE + steps
+    columns = left * TILE + steps
+    if met_twice == 0:
+        row_share = tl.load(share_pointer + tl.minimum(rows, total - 1))
+        column_share = tl.load(share_pointer + tl.minimum(columns, total - 1))
+        start, stride = _place_in_strips(top * TILE, left * TILE, whole, height)
+        places = kept_pointer + start + steps[:, None] * stride + steps[None, :]
+        weights = tl.load(places).to(tl.float32) * (row_share[:, None] + column_share[None, :])
+        narrow = to_bfloat16(weights).to(kept_pointer.dtype.element_ty)
+        tl.store(places, narrow)
+        if (left > top) & (left * TILE // height == top * TILE // height):
+            # The diagonal block is multiplied as a whole; both halves are in the same strip, with rows of one length.
+            mirrored = start + (left - top) * TILE * (stride - 1).to(tl.int64)
+            tl.store(kept_pointer + mirrored + steps[:, None] * stride + steps[None, :], tl.trans(narrow))
 
 
 @triton.jit(do_not_specialize=["nodes", "top", "left"])  # type: ignore[untyped-decorator]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -11,35 +9,17 @@ import triton  # type: ignore[import-untyped]
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fossil.nn._affinities import Affinities, multiply
-from fossil.nn._infonce_kernel import (
-    band_sums_kernel,
-    pair_losses_kernel,
-    strip_weights_kernel,
-    tile_sums_kernel,
-    tile_weights_kernel,
-)
+from fossil.nn._affinities import Affinities
+from fossil.nn._infonce_kernel import pair_losses_kernel, tile_sums_kernel, tile_weights_kernel, unit_of_exponents
+from fossil.nn._infonce_strips import StripAffinities, whole_tiles
 from fossil.nn._row_kernel import pair_gradient_kernel, unit_pairs_kernel
 from fossil.nn.precision import Products, products_in
 from fossil.nn.unit import SHORTEST
 
-BANDS = 128
-"""Bands of tiles whose sums are kept apart at a time: 1 KiB for each row of Z."""
-
-BAND_TILE = 128
 TILE_PART = 64
 WEIGHT_PART = (16, 128)
 LOSSES = 1024
 """Nodes whose losses one program adds."""
-
-# Two programs of 8 warps share a multiprocessor of an H200, so that one multiplies while another exponentiates.
-BAND_LAUNCH: dict[str, Any] = {"num_warps": 8, "num_stages": 3, "maxnreg": 128}
-BAND_DEPTH = 64
-
-MOST_STRIP_ROWS = 4096
-"""With D = 512 their sums are 128 blocks of 128×128, for the 132 multiprocessors of an H200."""
-FEWEST_STRIPS, UNDIVIDED_ROWS = 3, 3000
-"""Symmetry halves the products of all but the diagonal blocks, which is not worth it for so few rows of Z."""
 
 
 class KernelInfoNCE(torch.autograd.Function):
@@ -59,7 +39,9 @@ class KernelInfoNCE(torch.autograd.Function):
         ctx.kind = torch.promote_types(first.dtype, second.dtype)
         with torch.cuda.device_of(first), products_in(products, first.device):  # type: ignore[no-untyped-call]
             pairs = unit_pairs(first, second, count, products)
-            totals = _matrix(pairs.unit, pairs.half, pairs.narrow, count, *ctx.settings).row_sums()
+            matrix = _matrix(pairs.unit, pairs.half, pairs.narrow, count, *ctx.settings)
+            totals = matrix.row_sums(keep=any(ctx.needs_input_grad[:2]))
+            ctx.kept = matrix.kept
             loss, share = _mean_loss(totals, pairs.cosine, count, temperature)
         ctx.save_for_backward(pairs.unit, pairs.half, pairs.narrow, pairs.length, share, count)
         return loss
@@ -75,7 +57,10 @@ class KernelInfoNCE(torch.autograd.Function):
             torch.autocast(unit.device.type, enabled=False),
             products_in(products, unit.device),
         ):
-            pull = _matrix(unit, half, narrow, count, *ctx.settings).pull(share)
+            matrix = _matrix(unit, half, narrow, count, *ctx.settings)
+            # Weights take its place, so that another backward pass has to compute it again.
+            matrix.kept, ctx.kept = ctx.kept, None
+            pull = matrix.pull(share)
             result = pull if ctx.kind == pull.dtype else torch.empty_like(pull, dtype=ctx.kind)
             pair_gradient_kernel[(total // 2,)](
                 result,
@@ -120,7 +105,7 @@ def unit_pairs(first: Tensor, second: Tensor, count: Tensor | None, products: Pr
     half = narrow = None
     if products != "float32":
         half = torch.empty_like(unit, dtype=torch.float16)
-        narrow = unit.new_empty(_whole_tiles(2 * nodes), width, dtype=torch.bfloat16)
+        narrow = unit.new_empty(whole_tiles(2 * nodes), width, dtype=torch.bfloat16)
         narrow[2 * nodes :].zero_()
     length, cosine = unit.new_empty(2 * nodes), unit.new_empty(nodes)
     unit_pairs_kernel[(nodes,)](
@@ -181,12 +166,12 @@ def _matrix(
     return StripAffinities(half, narrow, count, temperature, tile_rows)
 
 
-def _unit_of_exponents(temperature: float) -> float:
-    return math.log2(math.e) / temperature  # the kernels' exponentials are to base 2
-
-
 class TileAffinities(Affinities):
     """`Affinities` in full float32: products by cuBLAS, and one kernel for what is done with a tile of them."""
+
+    def row_sums(self, *, keep: bool = False) -> Tensor:
+        """Return the 2N sums of the rows over all columns that take part; nothing is kept."""
+        return super().row_sums()
 
     def _complete(self, tile: Tensor, top: slice, left: slice) -> None:
         """Leave the exponentials to the kernels."""
@@ -206,7 +191,7 @@ class TileAffinities(Affinities):
             height,
             width,
             tile.stride(0),
-            _unit_of_exponents(self.temperature),
+            unit_of_exponents(self.temperature),
             COUNTED=self.count is not None,
             TILE=TILE_PART,
             num_warps=8,
@@ -224,106 +209,10 @@ class TileAffinities(Affinities):
             height,
             width,
             tile.stride(0),
-            _unit_of_exponents(self.temperature),
+            unit_of_exponents(self.temperature),
             ROWS=WEIGHT_PART[0],
             COLUMNS=WEIGHT_PART[1],
             num_warps=4,
             enable_fp_fusion=True,
         )
         return tile
-
-
-class StripAffinities:
-    """The matrix of `Affinities` for narrower products: row sums in one kernel, the gradient a strip at a time."""
-
-    def __init__(
-        self, half: Tensor, narrow: Tensor, count: Tensor | None, temperature: float, tile_rows: int | None
-    ) -> None:
-        """Take Z.
-
-        Args:
-            half: Z in float16, 2N×D, of which cosines are made.
-            narrow: Z in bfloat16, of which the sums of the gradient are made, with rows of zeros to the end of the last
-                tile.
-            count: only so many rows of either view take part; all when None.
-            temperature: τ.
-            tile_rows: most rows of a strip; as many as a GPU needs to be busy when None.
-        """
-        self.half, self.narrow, self.count, self.temperature = half, narrow, count, temperature
-        self.height = _strip_rows(len(half), tile_rows)
-
-    def row_sums(self) -> Tensor:
-        """Return the 2N sums of the rows over all columns that take part."""
-        bands = -(-len(self.half) // BAND_TILE) // 2 + 1
-        parts = (self._band_sums(first, min(BANDS, bands - first)) for first in range(0, bands, BANDS))
-        return functools.reduce(torch.add, parts)
-
-    def pull(self, share: Tensor) -> Tensor:
-        """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part.
-
-        A strip has whole rows from the diagonal block on. What is to the right of the block also stands for what,
-        mirrored, is below it, so that the first strip meets all rows and has no sums to add to.
-        """
-        # A CPU would round each product to bfloat16: it takes the same numbers as float32.
-        vectors = self.narrow if self.narrow.is_cuda else self.narrow.float()
-        result = torch.empty_like(vectors, dtype=torch.float32)
-        total = len(result)  # whole tiles, because a GPU has faster products for sizes that are multiples of 8
-        place = vectors.new_empty(self.height * total)
-        for top in range(0, total, self.height):
-            bottom, beta = min(top + self.height, total), min(top, 1)
-            weights = self._strip_weights(place, top, bottom, share)
-            multiply(weights, vectors[top:], result[top:bottom], beta=beta)
-            if bottom < total:
-                multiply(weights[:, bottom - top :].T, vectors[top:bottom], result[bottom:], beta=beta)
-        return result[: len(self.half)]
-
-    def _band_sums(self, first: int, bands: int) -> Tensor:
-        """Sum some bands of tiles, each at one distance to the right of the diagonal, going round at the end."""
-        total, width = self.half.shape
-        sums = torch.empty(2, bands, total, device=self.half.device)
-        band_sums_kernel[(bands, -(-total // BAND_TILE))](
-            sums,
-            self.half,
-            self.half if self.count is None else self.count,
-            total // 2,
-            first,
-            _unit_of_exponents(self.temperature),
-            WIDTH=width,
-            COUNTED=self.count is not None,
-            TILE=BAND_TILE,
-            DEPTH=BAND_DEPTH,
-            **BAND_LAUNCH,
-            enable_fp_fusion=True,
-        )
-        return sums.sum((0, 1))
-
-    def _strip_weights(self, place: Tensor, top: int, bottom: int, share: Tensor) -> Tensor:
-        """Return A_rc (share_r + share_c) for rows r from `top` to `bottom` and all columns c from `top` on."""
-        (total, width), height = self.narrow.shape, bottom - top
-        weights = place[: height * (total - top)].view(height, total - top)
-        strip_weights_kernel[(height // BAND_TILE, (total - top) // BAND_TILE)](
-            weights,
-            self.half,
-            share,
-            len(share),
-            top,
-            _unit_of_exponents(self.temperature),
-            WIDTH=width,
-            TILE=BAND_TILE,
-            DEPTH=BAND_DEPTH,
-            **BAND_LAUNCH,
-            enable_fp_fusion=True,
-        )
-        return weights
-
-
-def _strip_rows(total: int, tile_rows: int | None) -> int:
-    """Return the rows of equal strips of whole tiles."""
-    most = max(min(tile_rows or MOST_STRIP_ROWS, MOST_STRIP_ROWS) // BAND_TILE, 1) * BAND_TILE
-    strips = max(-(-total // most), 1 if total <= UNDIVIDED_ROWS else FEWEST_STRIPS)
-    return _whole_tiles(-(-total // strips))
-
-
-def _whole_tiles(length: int) -> int:
-    """Return a length rounded up to whole tiles."""
-    return -(-length // BAND_TILE) * BAND_TILE

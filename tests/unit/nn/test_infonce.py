@@ -222,19 +222,23 @@ INTERPRETED = """
 import json
 import sys
 import torch
-from fossil.nn._infonce_launches import StripAffinities, TileAffinities
+from fossil.nn import _infonce_strips
+from fossil.nn._infonce_launches import TileAffinities
+from fossil.nn._infonce_strips import StripAffinities
 from fossil.nn.infonce import node_contrast
 
 torch.set_num_threads(1)
+_infonce_strips.UNDIVIDED_ROWS = 300  # so that few rows show what happens to several strips
 calls = []
 for kind, name in (
     (TileAffinities, "_tile_sums"),
     (TileAffinities, "_tile_weights"),
     (StripAffinities, "_band_sums"),
-    (StripAffinities, "_strip_weights"),
+    (StripAffinities, "_computed_strips"),
+    (StripAffinities, "_kept_strips"),
 ):
     def counted(self, *given, original=getattr(kind, name), name=name):
-        calls.append(name)
+        calls.append([name, len(self._strips())] if name.endswith("strips") else name)
         return original(self, *given)
     setattr(kind, name, counted)
 
@@ -252,14 +256,17 @@ for nodes, width, count, temperature, products, tile, _, dtype in json.loads(sys
     number = None if count is None else torch.tensor(count)
     calls.clear()
     value = node_contrast(*leaves, temperature, count=number, products=products, tile_rows=tile)
-    (3 * value).backward()
-    gradient = torch.stack([leaf.grad for leaf in leaves])
+    gradient = torch.stack(torch.autograd.grad(3 * value, leaves, retain_graph=True))
+    made = calls.copy()
+    again = torch.stack(torch.autograd.grad(3 * value, leaves))
+    assert torch.allclose(again, gradient, rtol=0.02, atol=1e-2 * gradient.abs().max().item())
     assert gradient.dtype == leaves[0].dtype
-    found.append({"value": value.item(), "gradient": gradient.tolist(), "calls": calls.copy()})
+    found.append({"value": value.item(), "gradient": gradient.tolist(), "calls": made})
 print(json.dumps(found))
 """
 
-# nodes, width, count, temperature, products, tile rows, strips of the gradient (tiles for 0), type of the vectors
+# nodes, width, count, temperature, products, tile rows, strips of the gradient (tiles for 0), type of the vectors;
+# several strips are kept from the forward pass where there is neither a count nor a number of tile rows
 CASES: list[tuple[int, int, int | None, float, Products, int | None, int, str]] = [
     (70, 16, None, 0.5, "float32", 64, 0, "float32"),
     (70, 16, 50, 0.2, "float32", 100, 0, "float32"),
@@ -273,6 +280,8 @@ CASES: list[tuple[int, int, int | None, float, Products, int | None, int, str]] 
     (40, 16, 0, 0.5, "bfloat16", None, 1, "float32"),
     (40, 16, -2, 0.5, "float32", None, 0, "float32"),
     (60, 32, 50, 0.5, "tf32", None, 1, "bfloat16"),
+    (200, 24, None, 0.5, "tf32", None, 2, "float32"),  # four tiles
+    (300, 16, None, 0.2, "bfloat16", None, 3, "float32"),  # five
 ]
 INTERPRETED_TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bfloat16": 1e-3}  # kernels round as they do on a GPU
 
@@ -290,10 +299,11 @@ def interpreted() -> list[dict[str, Any]]:
 @needs_triton
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[repr(case) for case in CASES])
 def test_interpreted_kernels_give_the_float64_loss(interpreted: list[dict[str, Any]], index: int) -> None:
-    nodes, width, count, temperature, products, _, strips, dtype = CASES[index]
+    nodes, width, count, temperature, products, tile, strips, dtype = CASES[index]
     found = interpreted[index]
     if strips:
-        assert found["calls"] == ["_band_sums"] + strips * ["_strip_weights"]
+        how = "_kept_strips" if strips > 1 and count is None and tile is None else "_computed_strips"
+        assert found["calls"] == ["_band_sums", [how, strips]]
     else:
         assert sorted(set(found["calls"])) == ["_tile_sums", "_tile_weights"]
     gradient = torch.tensor(found["gradient"])
@@ -323,7 +333,7 @@ def test_interpreted_kernels_give_the_float64_loss(interpreted: list[dict[str, A
 @pytest.mark.parametrize("tile", [None, 50, 1000, 2048, 9000])
 @pytest.mark.parametrize("total", [2, 128, 3000, 5416, 15_200, 39_434, 340_000])
 def test_strips_are_equal_and_whole_tiles(total: int, tile: int | None) -> None:
-    height = importlib.import_module("fossil.nn._infonce_launches")._strip_rows(total, tile)
+    height = importlib.import_module("fossil.nn._infonce_strips").strip_rows(total, tile)
     strips = -(-total // height)
     assert height % 128 == 0
     assert height <= max(min(tile or 4096, 4096), 128)
@@ -342,25 +352,29 @@ from pathlib import Path
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from fossil.nn import _infonce_launches as launches
+from fossil.nn import _infonce_launches as launches, _infonce_strips as strips
 
 tools = Path(triton.__file__).parent / "backends/nvidia/bin"
 if not (tools / "cuobjdump").exists() or not (tools / "ptxas").exists():
     sys.exit(77)
 name, pointer, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-strip = {"WIDTH": 512, "TILE": 128, "DEPTH": launches.BAND_DEPTH}
-sums = {**strip, "COUNTED": True}
+strip = {"WIDTH": 512, "TILE": 128, "DEPTH": strips.BAND_DEPTH}
+sums = {**strip, "COUNTED": True, "KEPT": False}
+kept = {**strip, "COUNTED": False, "KEPT": True}
 pairs = {"WIDTH": 512, "COUNTED": True, **launches.row_launch(512)}
 warps = {"num_warps": pairs.pop("num_warps")}
 kernel, constants, options = {
-    "sums": (launches.band_sums_kernel, sums, launches.BAND_LAUNCH),
-    "strip": (launches.strip_weights_kernel, strip, launches.BAND_LAUNCH),
+    "sums": (strips.band_sums_kernel, sums, strips.BAND_LAUNCH),
+    "kept sums": (strips.band_sums_kernel, kept, strips.BAND_LAUNCH),
+    "kept weights": (strips.kept_weights_kernel, {"TILE": strips.KEPT_TILE}, {"num_warps": strips.KEPT_WARPS}),
+    "strip": (strips.strip_weights_kernel, strip, strips.BAND_LAUNCH),
     "pairs": (launches.unit_pairs_kernel, {**pairs, "NARROW": True}, warps),
     "gradient": (launches.pair_gradient_kernel, pairs, warps),
     "losses": (launches.pair_losses_kernel, {"COUNTED": True, "BLOCK": launches.LOSSES}, {}),
 }[name]
 kinds = {"vectors_pointer": pointer, "count_pointer": "*i64"} | dict.fromkeys(("unit", "factor", "exponent"), "fp32")
-kinds |= {"weights_pointer": "*bf16", "narrow_pointer": "*bf16", "half_pointer": "*fp16", "shortest": "fp32"}
+kinds |= dict.fromkeys(("weights_pointer", "kept_pointer", "narrow_pointer"), "*bf16")
+kinds |= {"half_pointer": "*fp16", "shortest": "fp32"}
 signature = {
     name: kinds.get(name, "*fp32" if name.endswith("pointer") else "i32") for name in kernel.arg_names
 } | dict.fromkeys(constants, "constexpr")
@@ -380,6 +394,8 @@ print(json.dumps({"ptx": compiled.asm["ptx"], "stack": stack, "shared": compiled
     ("kernel", "pointer", "products"),
     [
         ("sums", "*fp16", "f16"),
+        ("kept sums", "*fp16", "f16"),
+        ("kept weights", "*fp16", None),
         ("strip", "*fp16", "f16"),
         ("pairs", "*fp32", None),
         ("gradient", "*fp32", None),
