@@ -1,4 +1,4 @@
-"""Bias and one or two activations as one GPU program, and their gradients as another. Needs Triton.
+"""Bias and one or two activations as one GPU program, and their gradients as two others. Needs Triton.
 
 An activation is `prelu`, `relu` or `none`. With x = value + bias: a = f₁(x), result = f₂(a). Products and sums are
 float32 whatever is read and written; results and gradients of float32 values are those of PyTorch, which also takes
@@ -16,6 +16,15 @@ ROWS, COLUMNS = 8, 128
 LAUNCH = {"ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": True}
 PROGRAMS = 1024
 """Programs that a gradient is spread over, each with partial sums of its own: about eight a multiprocessor."""
+ADDING_COLUMNS = 16
+ADDING_LAUNCH = {
+    "COLUMNS": ADDING_COLUMNS, "STEP": 256, "PARTS": 1024,
+    "num_warps": 4, "maxnreg": 128, "enable_fp_fusion": True,
+}  # fmt: skip
+"""Adding parts is all waiting: many programs, one or two turns in each, and registers to read a turn at once.
+
+Without a bound on the registers the compiler saves them, and reads two vectors at a time instead of eight.
+"""
 
 Slopes = tuple[Tensor | None, Tensor | None]
 Kinds = tuple[str, str]
@@ -42,12 +51,16 @@ def gradients(upstream: Tensor, values: Tensor, bias: Tensor, slopes: Slopes, ki
     gradient = torch.empty_like(values)
     bias_parts = bias.new_empty(down, width)
     slope_parts = bias.new_empty(2, down * across)
+    bias_sums, slope_sums = bias.new_empty(width), bias.new_empty(2)
     with torch.cuda.device_of(values):  # type: ignore[no-untyped-call]
         gradients_kernel[(down, across)](
             gradient, bias_parts, slope_parts, upstream, values, bias, *slopes, count, stretch,
             WIDTH=width, FIRST=kinds[0], SECOND=kinds[1], **LAUNCH,
         )  # fmt: skip
-    return gradient, bias_parts.sum(0), slope_parts.sum(1)
+        add_parts_kernel[(triton.cdiv(width, ADDING_COLUMNS) + 1,)](
+            bias_sums, slope_sums, bias_parts, slope_parts, down, down * across, WIDTH=width, **ADDING_LAUNCH
+        )
+    return gradient, bias_sums, slope_sums
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -182,3 +195,51 @@ def gradients_kernel(
     tl.store(bias_start + columns, tl.sum(bias_sums, 0), mask=columns < WIDTH)
     tl.store(slope_parts_pointer + part, tl.sum(tl.sum(first_sums, 0), 0))
     tl.store(slope_parts_pointer + parts + part, tl.sum(tl.sum(second_sums, 0), 0))
+
+
+@triton.jit(do_not_specialize=["stretches", "parts"])  # type: ignore[untyped-decorator]
+def add_parts_kernel(
+    bias_sums_pointer: tl.tensor,
+    slope_sums_pointer: tl.tensor,
+    bias_parts_pointer: tl.tensor,
+    slope_parts_pointer: tl.tensor,
+    stretches: tl.tensor,
+    parts: tl.tensor,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+    PARTS: tl.constexpr,
+) -> None:
+    """Add the bias parts of block `program_id(0)` of columns or, past the last block, the parts of both slopes.
+
+    The order is fixed, so the sums of the same parts are always the same.
+
+    Args:
+        bias_sums_pointer: WIDTH float32 to write.
+        slope_sums_pointer: 2 float32 to write.
+        bias_parts_pointer: stretches×WIDTH float32.
+        slope_parts_pointer: 2×parts float32.
+        stretches: rows of bias parts.
+        parts: parts of a slope.
+        WIDTH: D.
+        COLUMNS: columns of a block.
+        STEP: rows of bias parts read at a time.
+        PARTS: parts of each slope read at a time.
+    """
+    if tl.program_id(0) * COLUMNS < WIDTH:
+        columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+        bias_sums = tl.zeros((STEP, COLUMNS), tl.float32)  # the rows of the tile are added once, after the loop
+        for start in range(0, stretches, STEP):
+            rows = start + tl.arange(0, STEP)
+            inside = (rows < stretches)[:, None] & (columns < WIDTH)[None, :]
+            places = rows[:, None] * WIDTH + columns[None, :]
+            bias_sums += tl.load(bias_parts_pointer + places, mask=inside, other=0.0)
+        tl.store(bias_sums_pointer + columns, tl.sum(bias_sums, 0), mask=columns < WIDTH)
+    else:
+        slope = tl.arange(0, 2)
+        slope_sums = tl.zeros((2, PARTS), tl.float32)
+        for start in range(0, parts, PARTS):
+            part = start + tl.arange(0, PARTS)
+            places = slope[:, None] * parts + part[None, :]
+            slope_sums += tl.load(slope_parts_pointer + places, mask=(part < parts)[None, :], other=0.0)
+        tl.store(slope_sums_pointer + slope, tl.sum(slope_sums, 1))

@@ -119,8 +119,9 @@ def solved(values, bias, slopes, upstream):
     result.backward(upstream.to(result.dtype))
     return result.detach(), [leaf.grad for leaf in leaves]
 
-found = []
-for rows, width, numbers, kind, autocast, programs in json.loads(sys.argv[1]):
+cases, sizes = json.loads(sys.argv[1])
+found, added = [], []
+for rows, width, numbers, kind, autocast, programs in cases:
     kernel.PROGRAMS = programs
     random = torch.Generator().manual_seed(0)
     values = torch.randn(rows, width, generator=random).to(getattr(torch, kind))
@@ -144,7 +145,19 @@ for rows, width, numbers, kind, autocast, programs in json.loads(sys.argv[1]):
         "value": (result - expected).abs().max().item(),
         "gradients": [((a - b).norm() / b.norm().clamp(min=1)).item() for a, b in zip(gradients, wanted)],
     })
-print(json.dumps(found))
+for stretches, width, parts in sizes:
+    random = torch.Generator().manual_seed(0)
+    given = [torch.randn(stretches, width, generator=random), torch.randn(2, parts, generator=random)]
+    sums = [torch.full((width + 5,), -7.0), torch.full((7,), -7.0)]  # longer than what is to be written
+    programs = -(-width // kernel.ADDING_COLUMNS) + 1
+    kernel.add_parts_kernel[(programs,)](*sums, *given, stretches, parts, WIDTH=width, **kernel.ADDING_LAUNCH)
+    wanted = [given[0].double().sum(0), given[1].double().sum(1)]
+    scales = [given[0].abs().sum(0), given[1].abs().sum(1)]
+    added.append({
+        "errors": [((a[:-5] - b).abs() / c).max().item() for a, b, c in zip(sums, wanted, scales)],
+        "untouched": all((each[-5:] == -7).all().item() for each in sums),
+    })
+print(json.dumps([found, added]))
 """
 
 # rows, width, slopes (None: ReLU), type of the values, whether inside autocast, programs the gradient is spread over
@@ -157,29 +170,35 @@ CASES: list[tuple[int, int, list[float | None], str, bool, int]] = [
     (16, 130, [None], "float32", False, 1024),
     (9, 40, [None, 0.5], "float32", False, 1024),
     (1, 1, [2.0, 0.5], "float32", False, 1024),
+    (1, 300, [0.25, -0.4], "float32", False, 1024),  # one row, three blocks of columns
+    (50, 1, [0.25, -0.4], "float32", False, 1024),  # seven stretches of one column
+    (150, 300, [0.25, -0.4], "float32", False, 24),  # seven stretches in each of three blocks of columns
     (20, 140, [0.25, 0.1], "bfloat16", False, 2),
     (20, 140, [0.25, 0.1], "bfloat16", True, 2),
     (20, 40, [None], "float32", True, 1024),
 ]
 
+# stretches, width, parts of a slope: one turn and several, full and not
+SIZES = [(1, 1, 1), (1, 300, 3), (2, 16, 1024), (256, 17, 1025), (600, 1, 600), (257, 33, 2100)]
+
+Found = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
 
 @pytest.fixture(scope="module")
-def interpreted() -> list[dict[str, Any]]:
+def interpreted() -> Found:
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, json.dumps(CASES)]
+    command = [sys.executable, "-c", INTERPRETED, json.dumps([CASES, SIZES])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    activated, added = json.loads(done.stdout)
+    return activated, added
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[repr(case) for case in CASES])
-def test_interpreted_kernels_give_the_float64_result_and_gradients(
-    interpreted: list[dict[str, Any]], index: int
-) -> None:
+def test_interpreted_kernels_give_the_float64_result_and_gradients(interpreted: Found, index: int) -> None:
     _, _, slopes, kind, autocast, _ = CASES[index]
-    found = interpreted[index]
+    found = interpreted[0][index]
     learnt = [slope for slope in slopes if slope is not None]
     narrow = autocast and bool(learnt)
     assert found["calls"] == ["activate", "gradients"] == found["again"]  # float64 is left to PyTorch
@@ -189,3 +208,11 @@ def test_interpreted_kernels_give_the_float64_result_and_gradients(
     assert len(found["gradients"]) == 2 + len(learnt)
     assert found["gradients"][0] < (1e-6 if kind == "float32" else 4e-3)
     assert all(error < 1e-5 for error in found["gradients"][1:])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("index", range(len(SIZES)), ids=[repr(size) for size in SIZES])
+def test_interpreted_parts_of_bias_and_slopes_are_added(interpreted: Found, index: int) -> None:
+    found = interpreted[1][index]
+    assert all(error < 1e-6 for error in found["errors"])
+    assert found["untouched"]
