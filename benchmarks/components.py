@@ -128,7 +128,7 @@ class Components:
 
     def _transport(self) -> Tensor:
         pairs = self.method.pair(self.subgraphs, self.prepared.sampler, self.random)
-        alike, _ = self.method.compare(self.compared, pairs)
+        alike, _ = self.method.compare(self.compared, pairs, self.method.problem(self.compared, pairs))
         return subgraph_contrast(alike, len(self.subgraphs.nodes), self.subgraphs.usable.repeat(3))
 
     def _node_loss(self) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 _OLDEST_CAPABILITY = (8, 0)  # what Triton supports
+_URGENT, _FIRST, _LAST = -2, -1, 0  # of queues on a GPU: the lowest number is served first
 
 
 def serves(device: torch.device) -> bool:
@@ -43,10 +44,11 @@ class Beside:
 
     Args:
         device: where; the queue starts after all that has been asked of the device so far.
+        urgent: False for a third queue, which is served last: for what nothing waits for.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.stream = _second_stream(device) if device.type == "cuda" else None
+    def __init__(self, device: torch.device, *, urgent: bool = True) -> None:
+        self.stream = _stream_beside(device, urgent) if device.type == "cuda" else None
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream(device))
 
@@ -67,6 +69,23 @@ class Beside:
         with torch.cuda.stream(self.stream):
             yield
 
+    @contextmanager
+    def differentiating(self, *read: Tensor) -> Iterator[None]:
+        """Have the gradient of what is made inside the block computed in the second queue.
+
+        The block itself must ask nothing of the device.
+
+        Args:
+            read: tensors from outside that the gradient reads; by then the queue must have waited for them.
+        """
+        if self.stream is None:
+            yield
+            return
+        for tensor in read:
+            tensor.record_stream(self.stream)
+        with torch.cuda.stream(self.stream):
+            yield
+
     def join(self, *made: Tensor) -> None:
         """Let all that follows wait for the second queue.
 
@@ -81,9 +100,14 @@ class Beside:
             tensor.record_stream(current)
 
 
+def main_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return a new first queue, which goes before those that are not urgent."""
+    return torch.cuda.Stream(device, priority=_FIRST)  # type: ignore[no-untyped-call]
+
+
 @cache
-def _second_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+def _stream_beside(device: torch.device, urgent: bool) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device, priority=_URGENT if urgent else _LAST)  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -198,7 +198,8 @@ def test_losses_are_those_of_the_plain_transcription(
     expected = case.plain.run()
     views = case.views()
     pairs = case.pairs()
-    scores, _ = case.method.compare(case.method.compared(*views, pairs.subgraphs), pairs)
+    compared = case.method.compared(*views, pairs.subgraphs)
+    scores, _ = case.method.compare(compared, pairs, case.method.problem(compared, pairs))
     assert expected.scores.max() > 0.05 and expected.scores.std() > 0.01  # the distances say something
     torch.testing.assert_close(scores.double(), expected.scores, rtol=1e-4, atol=1e-5)
     total, record = case.contrast()

@@ -117,7 +117,7 @@ def test_many_nodes_are_summed_exactly_enough() -> None:
     branches = Branches(*torch.randn(2, 1_000_003, 3, device="cuda").unbind())
     total, parts = fusion_penalty(fusion, branches, **PENALTY)
     exact = fusion.detach().double().requires_grad_()
-    wanted, wanted_parts = fusion_penalty(exact, Branches(*(each.double() for each in branches)), **PENALTY)  # type: ignore[union-attr]
+    wanted, wanted_parts = fusion_penalty(exact, Branches(*(each.double() for each in branches[:2])), **PENALTY)  # type: ignore[union-attr]
     assert_close([total, *parts.values()], [wanted, *wanted_parts.values()], 1e-4)
     assert_close([*torch.autograd.grad(total, [fusion])], [*torch.autograd.grad(wanted, [exact])], 1e-5)
 

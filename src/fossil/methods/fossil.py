@@ -146,7 +146,7 @@ class Fossil(Method[FossilGraph]):
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
         beside = Beside(random.device)
         branches: Branches = self.encoder(graph.features, graph.propagation, random)
-        original = self.view(graph, branches, random)
+        original = self.view(graph, branches, random, beside)
         generated = self.view(graph, self.generator(branches, graph, random), random)
         with beside.running():
             subgraphs = sampler.sample(sampler.draw_anchors(config.num_anchors, random), random)
@@ -161,6 +161,7 @@ class Fossil(Method[FossilGraph]):
             with beside.running(fusion, branches.structure):
                 penalty, penalties = self.penalty(fusion, branches if joint else branches.detached())
         loss, parts, solution = self.contrast(original, generated, pairs, beside)
+        later = Beside(random.device, urgent=False)
         groups, terms = ["encoder"], [*parts.values()] or [loss]
         record: Record = {"contrast": loss, **parts}
         if fusion is not None:
@@ -172,13 +173,15 @@ class Fossil(Method[FossilGraph]):
             record |= penalties
         yield Objective(loss, tuple(groups), record, terms=tuple(terms))
         # Only now, so that no gradient waits for what is merely written down.
-        with beside.running():
+        with later.running():
             record |= describe_step(original.embeddings, original.fusion, subgraphs)
+        with beside.running():
             if solution is not None:
                 record |= {"solver_iterations": float(config.solver_iterations)} | describe_pairs(solution, subgraphs)
         if original.fusion is not None and fusion is None:
             yield self._fusion_after_a_pass(graph, random)
-        beside.join(*(value for value in record.values() if isinstance(value, Tensor)))
+        for queue in (beside, later):
+            queue.join(*(value for value in record.values() if isinstance(value, Tensor)))
 
     def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the fusion layer's loss after a shared pass: the encoder has taken a step that it has not seen."""
@@ -193,7 +196,9 @@ class Fossil(Method[FossilGraph]):
         penalty, parts = self.penalty(self.fusion(branches, graph.centrality, random), branches)
         return Objective(penalty, ("fusion",), parts)
 
-    def view(self, graph: GraphTensors, branches: Branches, random: torch.Generator | None) -> View:
+    def view(
+        self, graph: GraphTensors, branches: Branches, random: torch.Generator | None, beside: Beside | None = None
+    ) -> View:
         """Fuse the branches of the encoder or of the generator (Section 4.4)."""
         if self.fusion is None:
             return View(fuse(branches, None), branches, None)
@@ -201,7 +206,7 @@ class Fossil(Method[FossilGraph]):
             fusion = self.fusion(branches, graph.centrality, random)
             return View(fuse(branches, fusion), branches, fusion)
         # Trained apart, the gate learns from its own loss alone: what it reads and says are constants to the encoder.
-        embeddings, fusion = gated_fusion(self.fusion, branches, graph.centrality, random)
+        embeddings, fusion = gated_fusion(self.fusion, branches, graph.centrality, random, beside)
         return View(embeddings, branches, fusion)
 
     def pair(self, subgraphs: Subgraphs, sampler: SubgraphSampler, random: torch.Generator) -> Pairs:
@@ -216,16 +221,22 @@ class Fossil(Method[FossilGraph]):
     def contrast(self, original: View, generated: View, pairs: Pairs, beside: Beside) -> Contrast:
         """Return L_contrast = L_ot + L_node (Section 4.6).
 
-        The two do not need one another, so that a GPU can work on both at once, `beside` one another.
+        The two do not need one another, so that a GPU can work on both at once, `beside` one another. The solver takes
+        all registers that it can get: it waits for the products of the node loss, whose gradient first moves memory.
         """
         subgraphs, losses, solution = pairs.subgraphs, dict[str, Tensor](), None
-        compared = self.compared(original, generated, subgraphs)
+        compared, enough = self.compared(original, generated, subgraphs), len(subgraphs.nodes) >= 2
         with beside.running(*(each for each in compared if each is not None), original.embeddings, subgraphs.count):
-            if len(subgraphs.nodes) >= 2:
-                alike, solution = self.compare(compared, pairs)
-                losses["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), subgraphs.usable.repeat(3))
+            problem = self.problem(compared, pairs) if enough else None
+        node = None
         if self.config.node_contrast != "none" and len(compared.first):
-            losses["node"] = self.node_loss(compared)
+            node = self.node_loss(compared)
+        with beside.running(*([] if node is None else [node])):
+            if enough:
+                alike, solution = self.compare(compared, pairs, problem)
+                losses["ot"] = subgraph_contrast(alike, len(subgraphs.nodes), subgraphs.usable.repeat(3))
+        if node is not None:
+            losses["node"] = node
         if not losses:  # a step that fills no subgraph has nothing to contrast; it must still be a step
             return Contrast(0 * original.embeddings.sum(), losses, solution)
         with beside.running(*losses.values()):
@@ -247,30 +258,35 @@ class Fossil(Method[FossilGraph]):
         first, second, _, number = compared
         return node_contrast(first, second, self.config.temperature, count=number, tile_rows=self.tile_rows)
 
-    def compare(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
-        """Return the similarity of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all, and their plans.
+    def problem(self, compared: Compared, pairs: Pairs) -> FusedProblem | None:
+        """Return the transport problems of S positive pairs and 2S negative ones (Section 4.6.1), 3S in all.
 
         Pair i is (G_i, Ĝ_i); its negatives are (G_i, G_a) and (G_i, Ĝ_b) with a and b other subgraphs. Pairs of rows
-        that are no subgraph are compared like the others, and count nowhere.
+        that are no subgraph are compared like the others, and count nowhere. None where nothing is transported.
         """
         config, (_, a, b, within) = self.config, pairs
         if within is None:
-            X, Y = (rows_of(view, compared.places) for view in compared[:2])  # S×K×D
-            cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, a), rows_of(Y, a)]))
-            return torch.exp(cosines / config.temperature), None
-
+            return None
         if config.structure_cost == "product":
             feature, of_first, of_second = self.costs(compared, a, b)
             source, target = of_first * within, of_first
         else:
             feature, of_second = self.adjacency_costs(compared, a, b)
             source = target = within
-        problem = FusedProblem.uniform(
+        return FusedProblem.uniform(
             feature_cost=feature,
             source_structure=torch.cat([source] * 3),
             target_structure=torch.cat([of_second, rows_of(target, a), rows_of(of_second, b)]),
             alpha=self.feature_weight,
         )
+
+    def compare(self, compared: Compared, pairs: Pairs, problem: FusedProblem | None) -> tuple[Tensor, Solution | None]:
+        """Return the similarity of all pairs, 3S, and the plans of their `problem`."""
+        config, (_, a, _, _) = self.config, pairs
+        if problem is None:
+            X, Y = (rows_of(view, compared.places) for view in compared[:2])  # S×K×D
+            cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, a), rows_of(Y, a)]))
+            return torch.exp(cosines / config.temperature), None
         solution = solve(
             problem,
             step=config.bapg_step,

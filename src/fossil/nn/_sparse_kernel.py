@@ -70,10 +70,10 @@ def make_plan(crow: Tensor, col: Tensor, order: Tensor | None = None) -> Plan:
     return Plan(rows, col, order, pieces.to(kind).contiguous(), cut.to(kind), int(cut_shares.sum()))
 
 
-def product(plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
+def product(plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None, plus: Tensor | None = None) -> Tensor:
     """Return the product of the matrix of `values` (E, float32) and `dense` (C×D, float32 or bfloat16): R×D, float32.
 
-    All are contiguous. The product is written to `out` if that is given.
+    All are contiguous. The product is written to `out` if that is given, and `plus` (R×D) is added to it.
     """
     width = dense.shape[1]
     of_warp = WARP_BYTES // dense.element_size()
@@ -83,13 +83,13 @@ def product(plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None
     count = plan.pieces.shape[1]
     with torch.cuda.device_of(dense):  # type: ignore[no-untyped-call]
         product_kernel[(count, triton.cdiv(width, warps * of_warp))](
-            result, partial, plan.pieces, plan.col, plan.order, values, dense, count, plan.rows,
+            result, partial, plan.pieces, plan.col, plan.order, values, dense, plus, count, plan.rows,
             WIDTH=width, COLUMNS=warps * of_warp, STEP=STEP, num_warps=warps, enable_fp_fusion=True,
         )  # fmt: skip
         if partial is not None:
             cut_rows = plan.cut.shape[1]
             add_pieces_kernel[(cut_rows, triton.cdiv(width, ADDING_LAUNCH["COLUMNS"]))](
-                result, partial, plan.cut, cut_rows, WIDTH=width, **ADDING_LAUNCH
+                result, partial, plan.cut, plus, cut_rows, WIDTH=width, **ADDING_LAUNCH
             )
     return result
 
@@ -103,6 +103,7 @@ def product_kernel(
     order_pointer: tl.tensor,
     values_pointer: tl.tensor,
     dense_pointer: tl.tensor,
+    plus_pointer: tl.tensor,
     count: tl.tensor,
     rows: tl.tensor,
     WIDTH: tl.constexpr,
@@ -122,6 +123,7 @@ def product_kernel(
         order_pointer: E positions in the values, or None.
         values_pointer: E float32.
         dense_pointer: C×WIDTH.
+        plus_pointer: R×WIDTH to add, or None.
         count: M.
         rows: R.
         WIDTH: D.
@@ -135,6 +137,10 @@ def product_kernel(
     part = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = part < WIDTH
     sums = tl.zeros((COLUMNS,), tl.float32)
+    if plus_pointer is not None:  # a piece of a row adds nothing: whoever adds up the pieces does
+        row = tl.minimum(target, rows - 1)
+        plus = tl.load(plus_pointer + row * WIDTH + part, mask=inside, other=0.0).to(tl.float32)
+        sums = tl.where(target < rows, plus, 0.0)
     for start in range(0, length, STEP):
         place = start + tl.arange(0, STEP)
         entry = begin + tl.minimum(place, length - 1)
@@ -159,6 +165,7 @@ def add_pieces_kernel(
     product_pointer: tl.tensor,
     partial_pointer: tl.tensor,
     cut_pointer: tl.tensor,
+    plus_pointer: tl.tensor,
     count: tl.tensor,
     WIDTH: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -170,6 +177,7 @@ def add_pieces_kernel(
         product_pointer: R×WIDTH float32, of which the row is written.
         partial_pointer: partial sums, ×WIDTH float32.
         cut_pointer: 3×K first partial sums, numbers of them and rows of the product.
+        plus_pointer: R×WIDTH to add, or None.
         count: K.
         WIDTH: D.
         COLUMNS: columns of a block.
@@ -182,6 +190,8 @@ def add_pieces_kernel(
     part = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = part < WIDTH
     sums = tl.zeros((COLUMNS,), tl.float32)
+    if plus_pointer is not None:
+        sums = tl.load(plus_pointer + row * WIDTH + part, mask=inside, other=0.0).to(tl.float32)
     for start in range(0, length, STEP):
         piece = start + tl.arange(0, STEP)[:, None]
         wanted = (piece < length) & inside[None, :]

@@ -20,13 +20,31 @@ Activation = Literal["none", "relu", "prelu"]
 
 
 class Branches(NamedTuple):
-    """Embeddings from the features alone (H^f, N×D) and from features and structure (H^s, N×D)."""
+    """Embeddings from the features alone (H^f, N×D) and from features and structure (H^s, N×D).
+
+    `stacked` is both as one tensor, H^f above H^s (2N×D), where they were made as one: a layer that takes them together
+    then neither copies them nor puts the two gradients together.
+    """
 
     feature: Tensor | None
     structure: Tensor
+    stacked: Tensor | None = None
+
+    @classmethod
+    def of(cls, stacked: Tensor) -> Branches:
+        """Take both from one tensor, 2N×D."""
+        feature, structure = stacked.chunk(2)
+        return cls(feature, structure, stacked)
+
+    def together(self) -> Tensor:
+        """Return both as one tensor, 2N×D."""
+        assert self.feature is not None
+        return torch.cat([self.feature, self.structure]) if self.stacked is None else self.stacked
 
     def detached(self) -> Branches:
         """Return the same numbers as constants."""
+        if self.stacked is not None:
+            return Branches.of(self.stacked.detach())
         return Branches(None if self.feature is None else self.feature.detach(), self.structure.detach())
 
 
@@ -72,8 +90,7 @@ class DecoupledEncoder(_TwoLayers):
         projected = features.dropout(self.drop, random).project(self.first.weight)
         hidden = self.first.finish(propagation.matmul_below(projected, projected), self.activation)
         feature, structure = (hidden @ self.second.weight).chunk(2)
-        both = self.second.finish(propagation.matmul_below(feature, structure))
-        return Branches(*both.chunk(2))
+        return Branches.of(self.second.finish(propagation.matmul_below(feature, structure)))
 
 
 class GCNEncoder(_TwoLayers):

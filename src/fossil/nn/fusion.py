@@ -6,13 +6,14 @@ two products; the loss of constant branches takes two launches and its gradient 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from fossil.accelerate import kernels, serves
+from fossil.accelerate import Beside, kernels, serves
 from fossil.nn.encoders import Branches
 from fossil.nn.precision import ambient_products
 from fossil.nn.unit import SHORTEST, cosine
@@ -91,7 +92,11 @@ def fuse(branches: Branches, fusion: Tensor | None) -> Tensor:
 
 
 def gated_fusion(
-    gate: FusionGate, branches: Branches, centrality: Tensor | None, random: torch.Generator | None
+    gate: FusionGate,
+    branches: Branches,
+    centrality: Tensor | None,
+    random: torch.Generator | None,
+    beside: Beside | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return H (N×D) and λ (N×1) of a gate that is trained apart.
 
@@ -103,13 +108,17 @@ def gated_fusion(
         branches: H^f and H^s.
         centrality: N×1, where the gate was made for one.
         random: draws dropout; None for none.
+        beside: where the gate's gradient is computed; among all others when None.
     """
     if _is_served(gate, branches):
-        fused, fusion = _launched(gate, branches, centrality, random, mix=True)
+        fused, fusion = _launched(gate, branches, centrality, random, beside, mix=True)
         assert fused is not None
-        return fused, fusion
-    fusion = gate(branches.detached(), centrality, random)
-    return fuse(branches, fusion.detach()), fusion
+    else:
+        constant = branches.detached()
+        fusion = gate(constant, centrality, random)
+        fused = fuse(constant, fusion.detach())
+    mixed: Tensor = _Mixed.apply(branches.together(), (fused, fusion.detach()))  # type: ignore[no-untyped-call]
+    return mixed, fusion
 
 
 def fusion_penalty(
@@ -139,23 +148,24 @@ def fusion_penalty(
 
 
 class _Mixed(torch.autograd.Function):
-    """H that a kernel made, as a function of the branches alone."""
+    """H = H^f + λ H^s, made before, as a function of the branches alone."""
 
     @staticmethod
-    def forward(ctx: Any, feature: Tensor, structure: Tensor, made: tuple[Tensor, Tensor]) -> Tensor:
+    def forward(ctx: Any, branches: Tensor, made: tuple[Tensor, Tensor]) -> Tensor:
         fused, fusion = made
-        ctx.types = feature.dtype, structure.dtype
+        ctx.kind = branches.dtype
         ctx.save_for_backward(fusion)
         return fused
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
         (fusion,) = ctx.saved_tensors
-        needs_feature, needs_structure, _ = ctx.needs_input_grad
-        for_feature = upstream[0].to(ctx.types[0]) if needs_feature else None
-        for_structure = (upstream[0] * fusion).to(ctx.types[1]) if needs_structure else None
-        return for_feature, for_structure, None
+        count, width = upstream[0].shape
+        result = upstream[0].new_empty(2 * count, width)
+        result[:count] = upstream[0]
+        torch.mul(upstream[0], fusion, out=result[count:])
+        return result.to(ctx.kind), None
 
 
 class _Gated(torch.autograd.Function):
@@ -200,31 +210,37 @@ class _Penalty(torch.autograd.Function):
 
 
 def _launched(
-    gate: FusionGate, branches: Branches, centrality: Tensor | None, random: torch.Generator | None, *, mix: bool
+    gate: FusionGate,
+    branches: Branches,
+    centrality: Tensor | None,
+    random: torch.Generator | None,
+    beside: Beside | None = None,
+    *,
+    mix: bool,
 ) -> tuple[Tensor | None, Tensor]:
-    """Return H if `mix`, and λ, by the kernels."""
+    """Return H if `mix`, a constant, and λ, by the kernels."""
     layers = gate.of_feature, gate.of_structure, gate.join
     parameters = [each for layer in layers for each in (layer.weight, layer.bias)]
     learns = torch.is_grad_enabled() and any(each.requires_grad for each in parameters)
     precision = "ieee" if ambient_products(branches.structure.device) == "float32" else "tf32"
     setup = kernels(_KERNELS).Gate(float(gate.drop), gate.nonlinear, gate.drop_logit, precision)
     uniforms = gate.uniforms(branches.structure, random)
-    inputs = [None if each is None else each.detach().contiguous() for each in (*branches, centrality, uniforms)]
+    inputs = [None if each is None else each.detach().contiguous() for each in (*branches[:2], centrality, uniforms)]
     fused, fusion, kept = kernels(_KERNELS).fused(inputs, parameters, setup, mix=mix, keep=learns)
-    if mix:
-        fused = _Mixed.apply(*branches, (fused, fusion.detach()))  # type: ignore[no-untyped-call]
     if learns:
-        fusion = _Gated.apply((fusion, kept), inputs, setup, *parameters)  # type: ignore[no-untyped-call]
+        read = [each for each in (fusion, kept, *inputs) if each is not None]
+        with nullcontext() if beside is None else beside.differentiating(*read):
+            fusion = _Gated.apply((fusion, kept), inputs, setup, *parameters)  # type: ignore[no-untyped-call]
     return fused, fusion
 
 
 def _are_constant(branches: Branches) -> bool:
-    return not torch.is_grad_enabled() or not any(each is not None and each.requires_grad for each in branches)
+    return not torch.is_grad_enabled() or not any(each is not None and each.requires_grad for each in branches[:2])
 
 
 def _are_served(branches: Branches) -> bool:
     """Tell whether the kernels take the branches."""
-    known = all(each is not None and each.dtype in _KERNEL_TYPES and each.numel() for each in branches)
+    known = all(each is not None and each.dtype in _KERNEL_TYPES and each.numel() for each in branches[:2])
     return known and serves(branches.structure.device)
 
 

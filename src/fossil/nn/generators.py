@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fossil.nn.activation import biased_activation
 from fossil.nn.encoders import Branches, Encoder
+from fossil.nn.scores import row_products
 from fossil.nn.sparse import SparseMatrix
 from fossil.nn.tensors import GraphTensors
 
@@ -38,17 +39,17 @@ class _OneLayer(Generator):
 
     def forward(self, branches: Branches, graph: GraphTensors, random: torch.Generator | None) -> Branches:
         """Return perturbed branches, N×D each."""
-        feature, structure = self.project(branches, graph)
+        feature, structure, _ = self.project(branches, graph)
         matrix, weights = self.neighbours(structure, graph)
         if feature is None:
             return Branches(None, self.finish(matrix.matmul(structure, weights)))
-        return Branches(*self.finish(matrix.matmul_below(feature, structure, weights)).chunk(2))
+        return Branches.of(self.finish(matrix.matmul_below(feature, structure, weights)))
 
     def project(self, branches: Branches, graph: GraphTensors) -> Branches:
         """Return the linear map of both branches."""
         if branches.feature is None:
             return Branches(None, branches.structure @ self.weight)
-        return Branches(*(torch.cat([branches.feature, branches.structure]) @ self.weight).chunk(2))
+        return Branches.of(branches.together() @ self.weight)
 
     @abstractmethod
     def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
@@ -143,5 +144,5 @@ class _Attention(nn.Module):
 
     def forward(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
         """Return the attention of each edge (E)."""
-        centre, neighbour = (projected @ torch.cat([self.to_centre, self.to_neighbour]).T).unbind(1)
+        centre, neighbour = row_products(projected, self.to_centre, self.to_neighbour)
         return adjacency.attention(centre, neighbour)

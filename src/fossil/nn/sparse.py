@@ -117,9 +117,11 @@ class SparseMatrix:
 
     def _product(self, above: Tensor | None, dense: Tensor, values: Tensor | None) -> Tensor:
         values = self.values if values is None else values
+        twice = above is dense
         if not _is_product_served(values, dense):
             values, dense = _at_least_float32(values, dense)
-        product: Tensor = _Product.apply(above, values, dense, self)  # type: ignore[no-untyped-call]
+        # One input twice is one input: its two gradients are then added while they are computed.
+        product: Tensor = _Product.apply(None if twice else above, values, dense, self, twice)  # type: ignore[no-untyped-call]
         return product
 
     def edge_products(self, first: Tensor, second: Tensor) -> Tensor:
@@ -155,9 +157,12 @@ class SparseMatrix:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, above: Tensor | None, values: Tensor, dense: Tensor, matrix: SparseMatrix) -> Tensor:
+    def forward(
+        ctx: Any, above: Tensor | None, values: Tensor, dense: Tensor, matrix: SparseMatrix, twice: bool
+    ) -> Tensor:
         needs_values = ctx.needs_input_grad[1]
-        ctx.matrix, ctx.above = matrix, 0 if above is None else len(above)
+        above = dense if twice else above
+        ctx.matrix, ctx.above, ctx.twice = matrix, 0 if above is None else len(above), twice
         ctx.save_for_backward(values, dense if needs_values else None)
         if above is None:
             return _multiply(matrix, values, dense)
@@ -170,11 +175,13 @@ class _Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         values, dense = ctx.saved_tensors
-        needs_above, needs_values, needs_dense, _ = ctx.needs_input_grad
+        needs_above, needs_values, needs_dense, *_ = ctx.needs_input_grad
         for_above, for_product = gradients[0][: ctx.above], gradients[0][ctx.above :]
         for_values = _edge_products(ctx.matrix, for_product, dense.to(values.dtype)) if needs_values else None
-        for_dense = _multiply_transposed(ctx.matrix, values, for_product) if needs_dense else None
-        return for_above if needs_above else None, for_values, for_dense, None
+        for_dense = None
+        if needs_dense:
+            for_dense = _multiply_transposed(ctx.matrix, values, for_product, for_above if ctx.twice else None)
+        return for_above if needs_above else None, for_values, for_dense, None, None
 
 
 class _EdgeProducts(torch.autograd.Function):
@@ -217,27 +224,39 @@ def _multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor, out: Tensor |
     return _csr_product(crow, col, values, matrix.shape, dense, out)
 
 
-def _multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> Tensor:
+def _multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor, plus: Tensor | None = None) -> Tensor:
+    """Return the product of the transpose, and `plus` (C×D) if that is given: C×D, contiguous."""
     if _is_product_served(values, dense):
-        return _planned_product(matrix._plans[1], values, dense)
+        return _planned_product(matrix._plans[1], values, dense, plus=plus)
     _, _, crow, col, _ = matrix._product_indices
     rows, columns = matrix.shape
-    return _csr_product(crow, col, values.index_select(0, matrix.transposed[2]), (columns, rows), dense)
+    out = None if plus is None else plus.clone(memory_format=torch.contiguous_format)
+    beta = 0 if plus is None else 1
+    return _csr_product(crow, col, values.index_select(0, matrix.transposed[2]), (columns, rows), dense, out, beta)
 
 
-def _planned_product(plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
-    product: Tensor = kernels(_PRODUCT_KERNELS).product(plan, values.contiguous(), dense.contiguous(), out)
+def _planned_product(
+    plan: Plan, values: Tensor, dense: Tensor, out: Tensor | None = None, plus: Tensor | None = None
+) -> Tensor:
+    plus = None if plus is None else plus.contiguous()
+    product: Tensor = kernels(_PRODUCT_KERNELS).product(plan, values.contiguous(), dense.contiguous(), out, plus)
     return product
 
 
 def _csr_product(
-    crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor, out: Tensor | None = None
+    crow: Tensor,
+    col: Tensor,
+    values: Tensor,
+    shape: tuple[int, int],
+    dense: Tensor,
+    out: Tensor | None = None,
+    beta: int = 0,
 ) -> Tensor:
     with _plain_csr(dense.device):
         matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
         if out is None:
             out = dense.new_empty(shape[0], dense.shape[1])
-        return out.addmm_(matrix, dense.contiguous(), beta=0)  # twice as fast as a product, which is first filled
+        return out.addmm_(matrix, dense.contiguous(), beta=beta)  # twice as fast as a product, which is first filled
 
 
 @contextmanager

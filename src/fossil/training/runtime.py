@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from fossil.accelerate import main_stream
 from fossil.errors import FossilWarning, SettingError
 
 Precision = Literal["float32", "tf32", "bfloat16"]
@@ -83,7 +84,7 @@ class Recording(Generic[Result]):
         self.work, self.random, self.warm_up = work, random, warm_up
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self.stream = main_stream(device) if device.type == "cuda" else None
 
     def __call__(self) -> Result:
         """Do the work once."""

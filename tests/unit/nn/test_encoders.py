@@ -213,6 +213,17 @@ def test_detached_branches_hold_the_same_numbers_as_constants() -> None:
     assert Branches(None, branches.structure).detached().feature is None
 
 
+def test_branches_of_one_tensor_are_its_halves_and_come_together_without_a_copy() -> None:
+    stacked = torch.arange(12.0, requires_grad=True).view(6, 2)
+    branches = Branches.of(stacked)
+    assert branches.feature is not None and branches.together() is stacked
+    assert branches.feature.tolist() == stacked[:3].tolist() and branches.structure.tolist() == stacked[3:].tolist()
+    assert torch.equal(Branches(branches.feature, branches.structure).together(), stacked)
+    detached = branches.detached()
+    assert detached.stacked is not None and not detached.stacked.requires_grad
+    assert detached.structure.data_ptr() == branches.structure.data_ptr()
+
+
 def test_isolated_nodes_get_the_bias_alone() -> None:
     encoder = build(DecoupledEncoder)
     assert isinstance(encoder, DecoupledEncoder)

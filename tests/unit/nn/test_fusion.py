@@ -156,10 +156,20 @@ def test_a_gate_trained_apart_is_constant_to_the_branches_and_they_to_it(seed: i
     assert torch.equal(given.feature.grad, outer)  # type: ignore[arg-type]
     torch.testing.assert_close(given.structure.grad, outer * fusion.detach())
     assert all(parameter.grad is None for parameter in psi.parameters())
-    before = [torch.clone(each.grad) for each in given]  # type: ignore[arg-type, union-attr]
+    before = [torch.clone(each.grad) for each in given[:2]]  # type: ignore[arg-type, union-attr]
     fusion.sum().backward()  # type: ignore[no-untyped-call]
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in psi.parameters())
-    assert all(torch.equal(each.grad, old) for each, old in zip(given, before, strict=True))  # type: ignore[arg-type, union-attr]
+    assert all(torch.equal(each.grad, old) for each, old in zip(given[:2], before, strict=True))  # type: ignore[arg-type, union-attr]
+
+
+def test_branches_of_one_tensor_get_one_gradient() -> None:
+    psi, apart = gate(0.3), branches(requires_grad=True)
+    assert apart.feature is not None
+    stacked = torch.cat([apart.feature, apart.structure]).detach().requires_grad_()
+    outer = torch.randn(NODES, WIDTH, generator=random(5))
+    for given in (apart, Branches.of(stacked)):
+        gated_fusion(psi, given, degrees(), random(0))[0].backward(outer)  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(stacked.grad, torch.cat([apart.feature.grad, apart.structure.grad]))  # type: ignore[list-item]
 
 
 # Triton decides at its import whether it interprets, so the kernels run in a process of their own.

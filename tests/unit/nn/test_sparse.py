@@ -377,6 +377,8 @@ for rows, columns, width, density in json.loads(sys.argv[1]):
         "product": compared(lambda v, d: matrix.matmul(d, v), values, second, upstream=draw(rows, width)),
         "below": compared(lambda a, v, d: matrix.matmul_below(a, d, v), first, values, second,
                           upstream=draw(2 * rows, width)),
+        "twice": compared(lambda v, d: matrix.matmul_below(d, d, v), values, second,
+                          upstream=draw(rows + columns, width)),
         "narrow": compared(lambda v, d: matrix.matmul(d, v), values, second.bfloat16(), upstream=draw(rows, width)),
     })
 print(json.dumps(found))
@@ -414,6 +416,7 @@ def test_interpreted_kernels_give_the_float64_results_and_gradients(
         "edge products": ["edge_products", "product", "product"],
         "product": ["edge_products", "product", "product"],
         "below": ["edge_products", "product", "product"],
+        "twice": ["edge_products", "product", "product"],
         "narrow": ["edge_products", "product", "product"],
     }
     for name, found in interpreted[index].items():
