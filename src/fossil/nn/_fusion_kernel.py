@@ -23,6 +23,8 @@ FEW_NODES = 132 * 64
 """Up to so many nodes, programs of 16 rows are enough for an H200 and of 32 are not; with more nodes, 32 rows read the
 weights half as often. Counted, not timed."""
 
+MIXING = {"ROWS": 8, "COLUMNS": 128, "num_warps": 4, "enable_fp_fusion": True}
+
 GRADIENT_ROWS = 32
 PROGRAMS = 512
 """Programs that the gradient is spread over, each with partial sums of its own."""
@@ -70,6 +72,16 @@ def fused(
     return mixed, fusion, kept
 
 
+def mixing_gradient(upstream: Tensor, fusion: Tensor, kind: torch.dtype) -> Tensor:
+    """Return the gradient of the branches, H^f above H^s (2N×D of type `kind`), given that of H (N×D) and λ (N×1)."""
+    count, width = upstream.shape
+    gradient = upstream.new_empty(2 * count, width, dtype=kind)
+    grid = triton.cdiv(count, MIXING["ROWS"]), triton.cdiv(width, MIXING["COLUMNS"])
+    with torch.cuda.device_of(upstream):  # type: ignore[no-untyped-call]
+        mixing_gradient_kernel[grid](gradient, upstream, fusion, count, WIDTH=width, **MIXING)
+    return gradient
+
+
 def gradients(
     upstream: Tensor, fusion: Tensor, kept: Tensor, inputs: Inputs, join: Tensor, gate: Gate
 ) -> tuple[Tensor, ...]:
@@ -104,6 +116,38 @@ def load_block(
     """Load some columns of some rows as float32, zero beyond the matrix."""
     inside = (rows < count)[:, None] & (columns < WIDTH)[None, :]
     return tl.load(pointer + rows[:, None] * WIDTH + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
+def mixing_gradient_kernel(
+    gradient_pointer: tl.tensor,
+    upstream_pointer: tl.tensor,
+    fusion_pointer: tl.tensor,
+    count: tl.tensor,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Write the gradient g and below it λ g, for block `program_id(0)` of rows and block `program_id(1)` of columns.
+
+    Args:
+        gradient_pointer: 2N×WIDTH to write.
+        upstream_pointer: N×WIDTH, g.
+        fusion_pointer: N float32, λ.
+        count: N.
+        WIDTH: D.
+        ROWS: rows of a block.
+        COLUMNS: columns of a block.
+    """
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    upstream = load_block(upstream_pointer, rows, columns, count, WIDTH)
+    fusion = tl.load(fusion_pointer + rows, mask=rows < count, other=0.0)
+    inside = (rows < count)[:, None] & (columns < WIDTH)[None, :]
+    places = gradient_pointer + rows[:, None] * WIDTH + columns[None, :]
+    kind = gradient_pointer.dtype.element_ty
+    tl.store(places, upstream.to(kind), mask=inside)
+    tl.store(places + count.to(tl.int64) * WIDTH, (fusion[:, None] * upstream).to(kind), mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
