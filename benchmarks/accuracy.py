@@ -15,12 +15,13 @@ on the split of its own seed alone, which must be one of the protocol asked for 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import time
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from fossil.settings import parse_assignments
 from fossil.training.runtime import describe_device, resolve_device
 
 GRAPHS = ["cora", "citeseer", "pubmed", "coauthor_cs", "actor", "chameleon", "squirrel"]
+_FIVE = 5  # encoders of a whole table
 _FOLDER = ("graph", "method", "preset", "direction", "precision", "seed")
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
 
@@ -59,7 +61,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--runs", type=Path, help="also keep each encoder's run folder below this one")
     parser.add_argument("--table-only", action="store_true")
-    parser.add_argument("--overview", action="store_true", help="print a row per method with a column per graph")
+    parser.add_argument(
+        "--overview",
+        action="store_true",
+        help="print accuracy, time and memory, a row per method and a column per graph",
+    )
     arguments = parser.parse_args()
     if arguments.methods == ["all"]:
         arguments.methods = sorted(methods())
@@ -73,7 +79,7 @@ def main() -> None:
                 wanted = {
                     "graph": graph,
                     "method": method,
-                    "preset": arguments.preset or next(iter(get_method(method).presets)),
+                    "preset": arguments.preset or first_preset(method),
                     "set": parse_assignments(arguments.assignments),
                     "direction": arguments.direction,
                     "protocol": arguments.protocol,
@@ -104,6 +110,8 @@ def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str,
     where = resolve_device(device)
     graph = graph_of(wanted["graph"], wanted["direction"])
     if where.type == "cuda":
+        gc.collect()  # recorded steps of earlier trainings hold memory until then
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(where)
     began = time.perf_counter()
     try:
@@ -212,27 +220,49 @@ def print_table(records: list[dict[str, Any]]) -> None:
 
 
 def print_overview(records: list[dict[str, Any]]) -> None:
-    """Print mean accuracy and published figure of every method on every graph, in percent; settings as recommended."""
+    """Print accuracy, time and memory of every method on every graph; settings as recommended."""
     cells = defaultdict(list)
     for record in records:
-        if not record["set"] and record["direction"] == "keep":
+        if not record["set"] and record["direction"] == "keep" and record["preset"] == first_preset(record["method"]):
             cells[record["method"], record["graph"]].append(record)
-    print("| method | " + " | ".join(GRAPHS) + " | seconds |")
-    print("|---" * (len(GRAPHS) + 2) + "|")
-    for method in dict.fromkeys(method for method, _ in cells):
-        row = [cell_of(method, graph, cells[method, graph]) for graph in GRAPHS]
-        seconds = [record["seconds"] for graph in GRAPHS for record in cells[method, graph]]
-        print(f"| {method} | {' | '.join(row)} | {min(seconds):.1f} to {max(seconds):.1f} |")
+    for title, cell in (
+        ("Accuracy in percent, half its 95 % interval over encoders, [published]", accuracy_cell),
+        ("Seconds of a training, median", seconds_cell),
+        ("Peak memory in GB, the least over encoders", memory_cell),
+    ):
+        print(f"{title}:\n\n| method | " + " | ".join(GRAPHS) + " |\n" + "|---" * (len(GRAPHS) + 1) + "|")
+        for method in dict.fromkeys(method for method, _ in cells):
+            row = [cell(method, graph, cells[method, graph]) for graph in GRAPHS]
+            print(f"| {get_method(method).title} | {' | '.join(row)} |")
+        print()
 
 
-def cell_of(method: str, graph: str, group: list[dict[str, Any]]) -> str:
-    """Return the mean over encoders, their number where there are several, and the published figure in brackets."""
+def first_preset(method: str) -> str:
+    """Return the preset that a method has when nothing is said."""
+    return next(iter(get_method(method).presets))
+
+
+def accuracy_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+    """Return the mean over encoders with its interval, their number unless it is five, and the published figure."""
     recipe = recipes(method).get(graph)
     published = f" [{recipe.published:.1f}]" if recipe and recipe.published else ""
-    kept = [100 * record["accuracy"] for record in group if "failed" not in record]
+    kept = [record["accuracy"] for record in group if "failed" not in record]
     if not kept:
         return ("failed" if group else "–") + published
-    return f"{mean(kept):.1f}" + (f" ({len(kept)})" if len(kept) > 1 else "") + published
+    found = protocol(group[0]["protocol"]).summarize(kept)
+    count = f" ({len(kept)})" if len(kept) != _FIVE else ""
+    return f"{100 * found.mean:.1f} ± {100 * found.half_width:.1f}{count}{published}"
+
+
+def seconds_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+    """Return the median time of a training: the first of a process also compiles kernels."""
+    return f"{median(record['seconds'] for record in group):.1f}" if group else "–"
+
+
+def memory_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+    """Return the least peak: others may include what earlier trainings had not given back."""
+    peaks = [record["peak_memory_gb"] for record in group if record.get("peak_memory_gb")]
+    return f"{min(peaks):.2f}" if peaks else "–"
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
 def test_two_queues_compute_what_one_computes(name: str, replay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # Large enough that kernels of both queues are at work at the same time.
     _, found = trained(name, replay=replay, nodes=6000)
-    monkeypatch.setattr(Beside, "__init__", lambda self, device: setattr(self, "stream", None))
+    monkeypatch.setattr(Beside, "__init__", lambda self, device, urgent=True: setattr(self, "stream", None))
     _, expected = trained(name, replay=replay, nodes=6000)
     for one, other in zip(expected, found, strict=True):
         assert one.keys() == other.keys()

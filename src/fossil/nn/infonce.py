@@ -32,8 +32,9 @@ def node_contrast(
 
     Exact, without an N×N matrix: both directions are row sums of one symmetric 2N×2N matrix of cosines with its
     diagonal left out, so what is on and above the diagonal suffices, a tile or a strip of it at a time; the backward
-    pass computes it again, but for up to 5,700 nodes on a CPU, where it is kept. On a GPU the host never waits, and
-    all shapes are fixed, so that a CUDA graph can record it. It can be differentiated once.
+    pass computes it again, but for small graphs, up to 5,792 nodes on a CPU and 8,192 on a GPU, where it is kept. On a
+    GPU the host never waits, and all shapes are fixed, so that a CUDA graph can record it. It can be differentiated
+    once.
 
     Args:
         first: H, N×D.
