@@ -22,7 +22,7 @@ from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.methods.fossil_records import Record, describe_pairs, describe_step
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
 from fossil.methods.fossil_stages import Compared, Contrast, Pairs, View
-from fossil.nn.contrast import node_contrast, subgraph_contrast
+from fossil.nn.contrast import node_contrast, node_contrast_memory, subgraph_contrast
 from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Branches, DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, fusion_penalty, gated_fusion
@@ -132,7 +132,10 @@ class Fossil(Method[FossilGraph]):
         config, graph = self.config, prepared.tensors
         per_node = _HIDDEN_COPIES * config.hidden + _WIDTH_COPIES * config.width
         drawn = 3 * config.num_anchors * config.subgraph_size * config.width
-        return 4.0 * (graph.num_nodes * per_node + 8 * graph.adjacency.num_entries + 4 * drawn)
+        kept = 0
+        if config.node_contrast == "all_nodes" and self.tile_rows is None:
+            kept = node_contrast_memory(graph.num_nodes, graph.adjacency.crow.device)
+        return 4.0 * (graph.num_nodes * per_node + 8 * graph.adjacency.num_entries + 4 * drawn) + kept
 
     def spare_memory(self) -> bool:
         """Halve the tiles of the node loss."""

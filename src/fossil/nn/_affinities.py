@@ -120,6 +120,12 @@ def can_be_kept(unit: Tensor, tile_rows: int | None) -> bool:
     return tile_rows is None and len(unit) ** 2 * entry <= 2 * _KEPT_BYTES
 
 
+def kept_bytes(rows: int, device: torch.device) -> int:
+    """Return about what the half of the matrix of so many rows of Z takes where it is kept, else nothing."""
+    half = rows**2 * (2 if device.type == "cuda" else 4) // 2
+    return half * 4 // 3 if half <= _KEPT_BYTES else 0  # blocks or tiles on the diagonal are stored whole
+
+
 def taking_part(unit: Tensor, count: Tensor) -> Tensor:
     """Tell which of the 2N rows are among the first `count` of their view."""
     return (torch.arange(len(unit) // 2, device=unit.device) < count).repeat(2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fossil.nn.infonce import node_contrast
+from fossil.nn.infonce import node_contrast, node_contrast_memory
 from fossil.nn.unit import unit_vectors
 
-__all__ = ["effective_rank", "node_contrast", "subgraph_contrast"]
+__all__ = ["effective_rank", "node_contrast", "node_contrast_memory", "subgraph_contrast"]
 
 
 def subgraph_contrast(scores: Tensor, positives: int, counted: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ from torch.autograd.function import once_differentiable
 
 from fossil.accelerate import kernels, serves
 from fossil.errors import SettingError
-from fossil.nn._affinities import Affinities, can_be_kept, taking_part
+from fossil.nn._affinities import Affinities, can_be_kept, kept_bytes, taking_part
 from fossil.nn.precision import Products, ambient_products, products_in
 from fossil.nn.unit import unit_vectors
 
-__all__ = ["Products", "node_contrast"]
+__all__ = ["Products", "node_contrast", "node_contrast_memory"]
 
 _LAUNCHES = "fossil.nn._infonce_launches"
 
@@ -76,6 +76,11 @@ def node_contrast(
             return _plain_contrast(first, second, count, temperature, "float32" if wide else products, tile_rows)
         loss: Tensor = kernels(_LAUNCHES).KernelInfoNCE.apply(first, second, count, temperature, products, tile_rows)
     return loss
+
+
+def node_contrast_memory(nodes: int, device: torch.device) -> int:
+    """Return about how many bytes `node_contrast` keeps of the similarities for its backward pass."""
+    return kept_bytes(2 * nodes, device)
 
 
 def _plain_contrast(

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fossil.errors import SettingError
 from fossil.nn import _affinities
 from fossil.nn._affinities import Affinities
-from fossil.nn.infonce import node_contrast
+from fossil.nn.infonce import node_contrast, node_contrast_memory
 from fossil.nn.precision import Products, products_in
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -99,6 +99,16 @@ def test_tiles_are_kept_only_where_they_are_few_and_then_change_nothing(
     for other in gradients[1:]:
         assert torch.equal(gradients[0], other)
     assert numbers[1] - numbers[0] == 2 * 12 * 13 // 2  # each of two backward passes computed the 78 tiles once more
+
+
+def test_what_is_kept_takes_about_as_much_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_affinities, "_tile_rows", lambda unit: 16)
+    unit, kept = nn.functional.normalize(torch.cat(views(90, 24)), dim=1), list[Tensor]()
+    _affinities.Affinities(unit, None, 0.5, "float32", None, kept).row_sums()
+    taken = sum(tile.nbytes for tile in kept)
+    assert 0.75 * taken < node_contrast_memory(90, torch.device("cpu")) < 1.25 * taken
+    assert node_contrast_memory(6000, torch.device("cpu")) == 0 == node_contrast_memory(9000, torch.device("cuda"))
+    assert node_contrast_memory(7600, torch.device("cuda")) == pytest.approx(0.3e9, rel=0.1)
 
 
 @pytest.mark.parametrize("count", [1, 7, 20])
