@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from fossil.nn.convolution import project
 from fossil.nn.precision import products_in
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix, _multiply
+from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 
 
 def chebyshev_nodes(order: int) -> Tensor:
@@ -119,10 +119,10 @@ def _terms(recurrence: ChebyshevRecurrence, signal: Tensor, count: int, kind: to
     """Return T_0(M) X, T_1(M) X and so on: `count`×N×D of a type."""
     terms = signal.new_empty(count, *signal.shape, dtype=kind)
     terms[0] = signal
-    _multiply(recurrence.matrix, recurrence.matrix.values.to(kind), terms[0], out=terms[1])
+    recurrence.matrix.constant_product(recurrence.matrix.values.to(kind), terms[0], out=terms[1])
     step = recurrence.step.values.to(kind)
     for degree in range(2, count):
-        _multiply(recurrence.step, step, terms[degree - 2 : degree].flatten(0, 1), out=terms[degree])
+        recurrence.step.constant_product(step, terms[degree - 2 : degree].flatten(0, 1), out=terms[degree])
     return terms
 
 
@@ -144,7 +144,7 @@ def _clenshaw(matrix: SparseMatrix, coefficients: Tensor, signals: Tensor) -> Te
     current = _mixed(torch.zeros_like(signals[0]), signals, highest)
     before = torch.zeros_like(current)
     for degree in range(len(lower) - 1, -1, -1):
-        spread = _multiply(matrix, values, current)
+        spread = matrix.constant_product(values, current)
         # before + 2 (spread - before) in one pass, and at the end half as much of the product
         following = spread.sub_(before) if degree == 0 else torch.lerp(before, spread, 2.0)
         current, before = _mixed(following, signals, lower[degree]), current

@@ -124,6 +124,10 @@ class SparseMatrix:
         product: Tensor = _Product.apply(None if twice else above, values, dense, self, twice)  # type: ignore[no-untyped-call]
         return product
 
+    def constant_product(self, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the product with `dense` (C×D) for `values` (E) without a gradient, written to `out` if given: R×D."""
+        return _multiply(self, values, dense, out)
+
     def edge_products(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the dot product of `first[i]` and `second[j]` for each entry (i, j): E.
 
