@@ -38,7 +38,7 @@ from fossil.settings import parse_assignments
 from fossil.training.runtime import describe_device, resolve_device
 
 GRAPHS = ["cora", "citeseer", "pubmed", "coauthor_cs", "actor", "chameleon", "squirrel"]
-_FIVE = 5  # encoders of a whole table
+_WHOLE_TABLE = 5  # encoders
 _FOLDER = ("graph", "method", "preset", "direction", "precision", "seed")
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
 
@@ -250,7 +250,7 @@ def accuracy_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
     if not kept:
         return ("failed" if group else "–") + published
     found = protocol(group[0]["protocol"]).summarize(kept)
-    count = f" ({len(kept)})" if len(kept) != _FIVE else ""
+    count = f" ({len(kept)})" if len(kept) != _WHOLE_TABLE else ""
     return f"{100 * found.mean:.1f} ± {100 * found.half_width:.1f}{count}{published}"
 
 

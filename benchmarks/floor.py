@@ -7,7 +7,7 @@ device; the floor is the sum over the parts. Products count forward and backward
   more than those of a dense matrix; two products N×H×D and the two gradients of each; sums over neighbours;
 - generator: two products N×D×D and the two gradients of each; fusion layer: two maps for each view, one gradient;
 - node loss: 16 n² D, with the symmetry of the similarities used and every tile computed twice, and 4 n² exponentials;
-  12 n² D and half the exponentials where tiles are few enough for a CPU to keep them;
+  12 n² D and half the exponentials where the similarities are few enough to be kept, whose bytes are not counted;
 - costs: 5S products K×D×K and the two gradients of each;
 - transport: 8 K³ for each iteration of each of the 3S pairs, in float32 whatever the precision; 2 K² exponentials.
 

@@ -1,10 +1,7 @@
 """Bias and activations against PyTorch's own modules; the GPU kernels interpreted on the CPU, against float64."""
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -185,12 +182,8 @@ Found = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> Found:
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, json.dumps([CASES, SIZES])]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    activated, added = json.loads(done.stdout)
+def interpreted(interpret: Callable[[str, Any], Any]) -> Found:
+    activated, added = interpret(INTERPRETED, [CASES, SIZES])
     return activated, added
 
 

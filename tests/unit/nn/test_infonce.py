@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -297,12 +297,8 @@ INTERPRETED_TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bfloat16": 1e-3}  # ker
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> list[dict[str, Any]]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, json.dumps(CASES)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+def interpreted(interpret: Callable[[str, Any], Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = interpret(INTERPRETED, CASES)
     return found
 
 

@@ -1,10 +1,7 @@
 """Dot products of rows with vectors against sums in NumPy; the GPU kernels interpreted on the CPU, against float64."""
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,12 +108,8 @@ CASES: list[tuple[int, int, str, bool, str]] = [
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> list[dict[str, Any]]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, json.dumps(CASES)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+def interpreted(interpret: Callable[[str, Any], Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = interpret(INTERPRETED, CASES)
     return found
 
 

@@ -1,8 +1,8 @@
 import importlib.util
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -396,12 +396,8 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> list[dict[str, Any]]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, json.dumps(CASES)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+def interpreted(interpret: Callable[[str, Any], Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = interpret(INTERPRETED, CASES)
     return found
 
 
@@ -488,13 +484,11 @@ PLANS = [
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-def test_interpreted_products_are_scipys_whatever_the_indices_pieces_and_order() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", PLANNED, json.dumps(PLANS)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
+def test_interpreted_products_are_scipys_whatever_the_indices_pieces_and_order(
+    interpret: Callable[[str, Any], Any],
+) -> None:
     plans = [plan for plan in PLANS for _ in range(2)]  # and that of the transpose
-    for (*_, piece), found in zip(plans, json.loads(done.stdout), strict=True):
+    for (*_, piece), found in zip(plans, interpret(PLANNED, PLANS), strict=True):
         assert found["error"] < 1e-6
         assert found["empty"] and found["zeros"] and found["same elsewhere"] and found["not a number"]
         assert found["lengths"] == sorted(found["lengths"], reverse=True) and found["lengths"][0] <= piece
