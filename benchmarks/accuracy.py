@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["fossil"], help="names, or all")
     parser.add_argument("--preset", help="the method's first when nothing is said")
     parser.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--direction", default="keep", choices=["keep", "symmetrize"])
+    parser.add_argument("--direction", default="keep", choices=["keep", "symmetrize", "reverse"])
     parser.add_argument("--protocol", default="released")
     parser.add_argument("--seeds", type=int, default=5, help="encoders")
     parser.add_argument("--splits", type=int, default=20, help="splits per encoder")

@@ -70,13 +70,15 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
 
     # Both sides are distinct: saying so spares two hash tables, which cost far more than the sort that remains.
     one_way = ~np.isin(target * nodes + source, keys, assume_unique=True)
-    direction_done = "reverse added" if treatment.direction == "symmetrize" else "kept"
+    direction_done = {"keep": "kept", "symmetrize": "reverse added", "reverse": "reversed"}[treatment.direction]
     note("edges without their reverse", source[one_way], direction_done, False)
     if treatment.direction == "symmetrize":
         source, target = (
             np.concatenate([source, target[one_way]]),
             np.concatenate([target, source[one_way]]),
         )
+    elif treatment.direction == "reverse":
+        source, target = target, source
 
     adjacency = sp.csr_array((np.ones(len(source), np.float32), (source, target)), shape=(nodes, nodes))
     adjacency.sort_indices()

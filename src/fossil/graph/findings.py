@@ -36,8 +36,11 @@ class Treatment(Settings):
     self_loops: Literal["remove", "keep", "refuse"] = setting(
         "remove", "edges from a node to itself", origin="Section 4.2: the adjacency matrix has no self-loops"
     )
-    direction: Literal["keep", "symmetrize"] = setting(
-        "keep", "edges without their reverse", origin="the released code trains on the files as they are"
+    direction: Literal["keep", "symmetrize", "reverse"] = setting(
+        "keep",
+        "edges without their reverse: a node learns from the nodes it points to (keep), from both ends (symmetrize) or "
+        "from those that point to it (reverse)",
+        origin="the released code trains on the files as they are",
     )
     isolated: Literal["keep", "drop", "refuse"] = setting("keep", "nodes without any edge")
     zero_features: Literal["keep", "drop", "refuse"] = setting("keep", "nodes whose features are all zero")

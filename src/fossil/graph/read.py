@@ -262,6 +262,8 @@ def attach(
     source, target, ignored = edge_positions(None if edges_path is None else read_frame(Path(edges_path)), positions)
     labels, label_names, odd = _join_labels(base, encoded.labels, encoded.label_names, len(new))
     old_source, old_target = base.adjacency.nonzero()
+    if treatment is not None and treatment.direction == "reverse":  # those of `base` are reversed by now
+        old_source, old_target = old_target, old_source
     raw = RawGraph(
         name=name or base.name,
         source=np.concatenate([old_source, source]),

@@ -56,6 +56,13 @@ def test_symmetrising_adds_each_missing_reverse_once() -> None:
     assert found(graph)["edges without their reverse"][:2] == (2, "reverse added") and not graph.is_directed
 
 
+def test_reversing_turns_every_edge_round() -> None:
+    raw = replace(odd_graph(), source=np.array([0, 1, 2]), target=np.array([1, 0, 3]))
+    kept, turned = assemble(raw), assemble(raw, Treatment(direction="reverse"))
+    np.testing.assert_array_equal(turned.adjacency.toarray(), kept.adjacency.toarray().T)
+    assert found(turned)["edges without their reverse"] == (1, "reversed", ("c",))
+
+
 @pytest.mark.parametrize("choice", [{"isolated": "drop"}, {"zero_features": "drop"}])
 def test_dropped_nodes_leave_every_array(choice: dict[str, str]) -> None:
     graph = assemble(odd_graph(), Treatment.build(choice))

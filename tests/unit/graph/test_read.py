@@ -195,6 +195,15 @@ def test_attach_puts_new_rows_after_the_old(folder: Path) -> None:
     assert pairs == {("a", "b"), ("b", "c"), ("d", "a"), ("d", "e")}
 
 
+def test_attach_reverses_new_edges_alone_where_the_old_ones_are_reversed(folder: Path) -> None:
+    treatment = Treatment(direction="reverse")
+    loaded = read_graph(folder, treatment=treatment)
+    paths = new_nodes(folder, "id,age,kind\nd,2,x\n", "source,target\nd,a\n")
+    union = attach(loaded.graph, loaded.plan, *paths, treatment=treatment)
+    pairs = {(str(union.ids[i]), str(union.ids[j])) for i, j in zip(*union.adjacency.nonzero(), strict=True)}
+    assert pairs == {("b", "a"), ("c", "b"), ("a", "d")}
+
+
 def test_attach_without_edges_or_labels(folder: Path) -> None:
     loaded = read_graph(folder)
     union = attach(loaded.graph, loaded.plan, *new_nodes(folder, "id,age,kind\nd,2,x\n"))
