@@ -100,8 +100,12 @@ class Beside:
             tensor.record_stream(current)
 
 
+@cache
 def main_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return a new first queue, which goes before those that are not urgent."""
+    """Return the first queue of all recordings, which goes before those that are not urgent.
+
+    One for all of them: cuBLAS keeps tens of megabytes for each stream that it has ever seen.
+    """
     return torch.cuda.Stream(device, priority=_FIRST)  # type: ignore[no-untyped-call]
 
 

@@ -1,5 +1,6 @@
 """Training on a GPU: a recorded step does what the plain step does, and sampling follows its rules."""
 
+import gc
 import warnings
 from typing import Any
 
@@ -60,6 +61,18 @@ def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
         for key in ("contrast", "loss"):
             if key in one:
                 assert float(other[key]) == pytest.approx(float(one[key]), rel=1e-3)
+
+
+def test_trainings_leave_no_memory_behind() -> None:
+    def left() -> int:
+        trained("dgi", replay=True)
+        gc.collect()
+        torch.cuda.empty_cache()
+        return torch.cuda.memory_allocated()
+
+    first = left()  # with what cuBLAS keeps for each stream it has seen
+    for _ in range(3):
+        assert left() - first < 1 << 20
 
 
 @pytest.mark.parametrize("replay", [False, True])
