@@ -340,3 +340,7 @@ def test_a_subgraph_size_that_no_component_can_fill_is_refused(name: str, reach:
             method.check_trainable(prepared)
         assert "of 23 tried, 3 have no neighbour and 20 have too few" in caught.value.what
         assert "Lower subgraph_size" in caught.value.remedy
+    bare = Graph("bare", sp.csr_array((23, 23), dtype=np.float32), np.ones((23, 2), np.float32), np.arange(23))
+    with pytest.raises(GraphError, match="23 have no neighbour") as caught:
+        method.check_trainable(method.prepare(bare, CPU))
+    assert caught.value.remedy == "Add edges: a subgraph is made of neighbours."

@@ -36,15 +36,6 @@ class Neighbourhoods:
     present: Tensor
 
 
-def undirected(adjacency: sp.csr_array) -> sp.csr_array:
-    """Return the zeros and ones of A or Aᵀ (N×N) without self-loops."""
-    edges = sp.csr_array(adjacency + adjacency.T)
-    edges.setdiag(0)
-    edges.eliminate_zeros()
-    edges.data = np.ones_like(edges.data)
-    return edges
-
-
 def pagerank_neighbourhoods(
     adjacency: sp.csr_array,
     size: int,

@@ -43,7 +43,7 @@ def open_graph(source: Any, *, treatment: Treatment | None = None, **options: An
         raise GraphError(
             f"{given[0]!r} does not apply to the catalogue graph {entry.name!r}.", remedy="It is for your own files."
         )
-    settings = parse_assignments(part for part in parameters.split(",") if part)
+    settings = parse_assignments((part for part in parameters.split(",") if part), example="csbm:nodes=2000")
     return LoadedGraph(catalog.load(entry.name, treatment=treatment, **settings))
 
 

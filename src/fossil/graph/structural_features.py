@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from fossil.graph.encoding import ColumnPlan, fit_scale
 from fossil.graph.graph import Array
+from fossil.graph.structure import undirected
 
 STRUCTURAL_NAMES = ("log_out_degree", "log_in_degree", "clustering", "core_number", "pagerank")
 _WEDGES_AT_ONCE = 1 << 24
@@ -29,7 +30,7 @@ def structural_matrix(
 
 def structural_columns(adjacency: sp.csr_array) -> Array:
     """Return the N×5 raw values: log(1 + degrees), clustering, core number, and N times PageRank."""
-    both_ways = _undirected(adjacency)
+    both_ways = undirected(adjacency).astype(np.float64)  # clustering counts triangles
     return np.stack(
         [
             np.log1p(np.diff(adjacency.indptr)),
@@ -41,19 +42,6 @@ def structural_columns(adjacency: sp.csr_array) -> Array:
         ],
         axis=1,
     )
-
-
-def _undirected(adjacency: sp.csr_array) -> sp.csr_array:
-    """Return the graph with every edge in both directions, weight one, and no self loops."""
-    rows, columns = adjacency.nonzero()
-    apart = rows != columns
-    rows, columns = rows[apart], columns[apart]
-    ones = np.ones(2 * len(rows), np.float64)
-    both = sp.csr_array(
-        (ones, (np.concatenate([rows, columns]), np.concatenate([columns, rows]))), shape=adjacency.shape
-    )
-    both.data[:] = 1.0
-    return both
 
 
 def clustering(adjacency: sp.csr_array) -> Array:

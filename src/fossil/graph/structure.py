@@ -21,6 +21,15 @@ def symmetric_normalized(adjacency: sp.csr_array, *, self_loops: bool) -> sp.csr
     return sp.csr_array(scale @ matrix @ scale).astype(np.float32)
 
 
+def undirected(adjacency: sp.csr_array) -> sp.csr_array:
+    """Return the zeros and ones of A or Aᵀ (N×N) without self-loops."""
+    edges = sp.csr_array(adjacency + adjacency.T)
+    edges.setdiag(0)
+    edges.eliminate_zeros()
+    edges.data = np.ones_like(edges.data)
+    return edges
+
+
 def row_normalized(features: Features) -> Features:
     """Return `features` (N×F, dense or SciPy sparse) with each row divided by the sum of its absolute values.
 

@@ -36,6 +36,9 @@ view share its S.
   that, a warm-up of fixed length hardly trains the encoder at all.
 - The official evaluation scales each embedding to length one, which the loss cannot see; here that is a setting of
   the method, `unit_embeddings`.
+- A self-loop that is in the graph counts twice in A + I, and is never dropped.
+- On a directed graph a node sums over the nodes it points to, like everywhere here. The convolution of PyTorch
+  Geometric, which the official code uses, sums over those that point to it (`--direction reverse`).
 - Weight standardisation, which the paper uses on ogbn-arxiv alone, is left out; that graph's `norm: layer` and
   `layers: 3` can be had.
 - A graph of one node, of which batch statistics cannot be taken, is normalised by the running ones.
@@ -85,7 +88,9 @@ class BgrlSettings(Settings):
     edge_drop_2: float = setting(0.2, "p_e2, share of edges dropped in view 2", ge=0, lt=1, search=_SHARES)
     feature_drop_1: float = setting(0.3, "p_f1, share of columns masked in view 1", ge=0, lt=1, search=_SHARES)
     feature_drop_2: float = setting(0.4, "p_f2, share of columns masked in view 2", ge=0, lt=1, search=_SHARES)
-    normalize_features: bool = setting(True, "divide each node's features by their sum", origin="official code")
+    normalize_features: bool = setting(
+        True, "divide each node's features by the sum of their absolute values", origin="official code"
+    )
 
     momentum: float = setting(
         0.99, "m₀, momentum of the target at the start", ge=0, le=1, search=[0.9, 0.95, 0.99, 0.996]

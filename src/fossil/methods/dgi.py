@@ -27,6 +27,7 @@ neighbours; and D² + 2·N·D for the scores, because B s is computed once. Memo
   weights of that step; the loss is noisy, as each step has another permutation, so its number of steps varies.
 - `layers=2` stacks a second convolution of the same width, as some libraries do; the official encoder has one.
 - `dropout`, of the input features, is zero there; it is here to be searched.
+- The official code knows no directed graphs. Here a node sums over the nodes it points to.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class DGISettings(Settings):
         "prelu", "after each convolution; a PReLU has one slope", search=["relu", "prelu"], origin="official code"
     )
     normalize_features: bool = setting(
-        True, "divide each node's features by their sum", search=[True, False], origin="official code"
+        True,
+        "divide each node's features by the sum of their absolute values",
+        search=[True, False],
+        origin="official code",
     )
     dropout: float = setting(
         0.0, "dropout of the input features", ge=0, lt=1, search=[0.0, 0.2, 0.5], origin="official code"

@@ -27,7 +27,8 @@ the E edges.
 
 ## Differences from the official code
 
-The authors' code is known from a copy inside a later project. Preset `released` follows it in what can be switched:
+The authors' code is known from a copy inside a later project. Preset `released` follows it in its defaults and in what
+can be switched; epochs are those of the graph's recipe unless `--no-recipe` is said.
 
 - `leaking_target`: there the twin takes gradients through k_ij, weight decay and momentum at once. Here it is frozen.
 - `gumbel_input`: there the noise is added to probabilities, so that draws are nearly uniform whatever k says.
@@ -48,14 +49,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.neighbours import neighbour_table
-from fossil.graph.structure import row_normalized, symmetric_normalized
+from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.contrast import effective_rank
 from fossil.nn.convolution import GraphConvolution, project
@@ -95,7 +95,9 @@ class DsslSettings(Settings):
     )
     learning_rate: float = setting(1e-3, "AdamW's rate", gt=0, search=[5e-4, 1e-3, 5e-3, 1e-2], origin="code")
     weight_decay: float = setting(1e-3, "AdamW's weight decay", ge=0, search=[0.0, 1e-4, 1e-3], origin="code")
-    normalize_features: bool = setting(False, "divide each node's features by their sum", search=[False, True])
+    normalize_features: bool = setting(
+        False, "divide each node's features by the sum of their absolute values", search=[False, True]
+    )
 
     # Where the released code departs from the model.
     leaking_target: bool = setting(
@@ -141,6 +143,8 @@ class DSSL(Method[DsslGraph]):
         "default": {},
         "released": {
             "encoder": "mlp",
+            "hidden": 64,
+            "width": 64,
             "leaking_target": True,
             "gumbel_input": "probabilities",
             "prototype_axis": "clusters",
@@ -174,17 +178,17 @@ class DSSL(Method[DsslGraph]):
     def prepare(self, graph: Graph, device: torch.device) -> DsslGraph:
         """Drop the direction of the edges, draw the neighbours and move all to `device`."""
         config = self.config
-        undirected = sp.csr_array(graph.adjacency.maximum(graph.adjacency.T))
+        both_ways = undirected(graph.adjacency)
         features = row_normalized(graph.features) if config.normalize_features else graph.features
         propagation = None
         if config.encoder == "gcn":
-            propagation = SparseMatrix.from_scipy(symmetric_normalized(undirected, self_loops=True), device)
-        table = neighbour_table(undirected, config.neighbours, self.table_seed)
+            propagation = SparseMatrix.from_scipy(symmetric_normalized(both_ways, self_loops=True), device)
+        table = neighbour_table(both_ways, config.neighbours, self.table_seed)
         return DsslGraph(
             features=FeatureMatrix.from_host(features, device),
             propagation=propagation,
             neighbours=torch.from_numpy(table.astype(np.int64)).to(device),
-            has_edges=graph.num_edges > 0,
+            has_edges=both_ways.nnz > 0,
         )
 
     def check_trainable(self, prepared: DsslGraph) -> None:

@@ -120,11 +120,13 @@ class Fossil(Method[FossilGraph]):
         random = torch_generator(0, "trial", device=sampler.crow.device)
         trial = sampler.sample(sampler.draw_anchors(2000, random), random)
         if int(trial.count) < 2:
+            tried, isolated = len(trial.nodes), int(trial.isolated)
             raise GraphError(
-                f"subgraph_size={self.config.subgraph_size} cannot be filled around two nodes or more: of "
-                f"{len(trial.nodes)} tried, {int(trial.isolated)} have no neighbour and "
-                f"{int(trial.too_small)} have too few nodes in reach.",
-                remedy="Lower subgraph_size, or symmetrize the edges if the graph is directed.",
+                f"subgraph_size={self.config.subgraph_size} cannot be filled around two nodes or more: of {tried} "
+                f"tried, {isolated} have no neighbour and {int(trial.too_small)} have too few nodes in reach.",
+                remedy="Lower subgraph_size, or symmetrize the edges if the graph is directed."
+                if isolated < tried
+                else "Add edges: a subgraph is made of neighbours.",
             )
 
     def memory(self, prepared: FossilGraph) -> float:

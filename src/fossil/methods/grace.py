@@ -21,7 +21,9 @@ tiles of the similarities, so memory is O(N·D + E + nnz(X)); stored similaritie
 
 ## Differences from the official code
 
-- Numbers are the same, memory is not: the official code stores four N×N matrices.
+- The loss is the same, memory is not: the official code stores four N×N matrices.
+- On a directed graph a node sums over the nodes it points to, like everywhere here. The convolution of PyTorch
+  Geometric, which the official code uses, sums over those that point to it (`--direction reverse`).
 - Embeddings are scaled to length one after training, as the official evaluation does; `unit_embeddings` turns it off.
 - A self-loop that is in the graph counts twice in A + I, and is never dropped.
 - `layers=1` leaves the second convolution out (then `hidden` has no meaning); the official encoder has two.
@@ -77,7 +79,10 @@ class GraceSettings(Settings):
         0.4, "τ of the loss", ge=0.05, search=[0.2, 0.4, 0.5, 0.7, 0.9], origin="official code"
     )
     normalize_features: bool = setting(
-        True, "divide each node's features by their sum", search=[True, False], origin="official code"
+        True,
+        "divide each node's features by the sum of their absolute values",
+        search=[True, False],
+        origin="official code",
     )
     unit_embeddings: bool = setting(True, "scale the final embeddings to length one", origin="official evaluation")
     learning_rate: float = setting(5e-4, "Adam's rate", gt=0, search=[1e-4, 5e-4, 1e-3, 5e-3], origin="official code")

@@ -31,7 +31,7 @@ for S = 300 and K = 15. Nothing is N×N: edges within subgraphs are looked up in
   the gradient, which is exact where they are optimal.
 - Subgraphs may grow over six hops, officially over four; anchors that fill none drop out here as there.
 - j is uniform over all other subgraphs; officially not quite, the last one comes up for one i alone.
-- Directed graphs are made undirected, without which the sampler sees out-neighbours alone.
+- Directed graphs are made undirected, without which the sampler sees out-neighbours alone, and self-loops are left out.
 - The official model selection by test accuracy has no place here: training ends after a fixed number of epochs.
 """
 
@@ -47,7 +47,7 @@ from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
-from fossil.graph.structure import row_normalized, symmetric_normalized
+from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import with_self_loops
@@ -76,7 +76,9 @@ class GSCSettings(Settings):
     hidden: int = setting(2048, "width of the encoder's first layer", ge=1, search=[512, 1024, 2048])
     width: int = setting(1024, "D, width of the embeddings", ge=1, search=[256, 512, 1024])
     activation: Activation = setting("relu", "σ; a PReLU's slope is shared by encoder and generator")
-    normalize_features: bool = setting(False, "divide each row of X by its sum", search=[False, True])
+    normalize_features: bool = setting(
+        False, "divide each node's features by the sum of their absolute values", search=[False, True]
+    )
     num_anchors: int = setting(300, "S, anchors drawn per step, with replacement", ge=2, search=[100, 200, 300, 500])
     subgraph_size: int = setting(15, "K, nodes of a subgraph, anchor included", ge=2, search=list(range(5, 21)))
     temperature: float = setting(5.0, "τ of the costs", gt=0, search=[1.0, 2.0, 5.0, 10.0])
@@ -142,9 +144,9 @@ class GSC(Method[GSCGraph]):
         """Return a layer of the encoder."""
         return GraphConvolution(inward, outward)
 
-    def propagation(self, undirected: sp.csr_array) -> sp.csr_array:
+    def propagation(self, both_ways: sp.csr_array) -> sp.csr_array:
         """Return what the encoder multiplies with, N×N."""
-        return symmetric_normalized(undirected, self_loops=True)
+        return symmetric_normalized(both_ways, self_loops=True)
 
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """Return everything as one group."""
@@ -152,15 +154,15 @@ class GSC(Method[GSCGraph]):
 
     def prepare(self, graph: Graph, device: torch.device) -> GSCGraph:
         """Move the undirected graph to `device`."""
-        undirected = sp.csr_array(graph.adjacency.maximum(graph.adjacency.T))
+        both_ways = undirected(graph.adjacency)
         features = row_normalized(graph.features) if self.config.normalize_features else graph.features
         tensors = GraphTensors(
             features=FeatureMatrix.from_host(features, device),
-            adjacency=SparseMatrix.from_scipy(undirected, device),
-            propagation=SparseMatrix.from_scipy(self.propagation(undirected), device),
+            adjacency=SparseMatrix.from_scipy(both_ways, device),
+            propagation=SparseMatrix.from_scipy(self.propagation(both_ways), device),
             centrality=None,
         )
-        looped = with_self_loops(undirected, device)
+        looped = with_self_loops(both_ways, device)
         return GSCGraph(tensors, SubgraphSampler(looped.crow, looped.col, self.config.subgraph_size, "six_hop"))
 
     def check_trainable(self, prepared: GSCGraph) -> None:
@@ -175,7 +177,9 @@ class GSC(Method[GSCGraph]):
                 f"subgraph_size={self.config.subgraph_size} cannot be filled around two nodes or more: of "
                 f"{len(anchors)} tried, {alone} have no neighbour and {len(anchors) - filled - alone} have too few "
                 "nodes in reach.",
-                remedy="Lower subgraph_size.",
+                remedy="Lower subgraph_size."
+                if alone < len(anchors)
+                else "Add edges: a subgraph is made of neighbours.",
             )
 
     def embed(self, graph: GraphTensors) -> Tensor:
@@ -258,9 +262,9 @@ class GSCCheb(GSC):
         """Return a layer of the encoder."""
         return ChebyshevConvolution(inward, outward, self.config.polynomial_terms)
 
-    def propagation(self, undirected: sp.csr_array) -> sp.csr_array:
+    def propagation(self, both_ways: sp.csr_array) -> sp.csr_array:
         """Return L̃, N×N."""
-        return -symmetric_normalized(undirected, self_loops=False)
+        return -symmetric_normalized(both_ways, self_loops=False)
 
 
 def pairing(subgraphs: Subgraphs, random: torch.Generator) -> tuple[Tensor, Tensor]:

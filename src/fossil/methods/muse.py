@@ -25,7 +25,7 @@ over tiles of the similarities. The product with I is never made.
 
 ## Differences from the official code
 
-Preset `released` follows it, with its defaults.
+Preset `released` follows it, with its defaults; epochs are those of the graph's recipe unless `--no-recipe` is said.
 
 - `aggregation`: there A is neither normalised nor has self-loops, so that the length of h₃ grows with the square of the
   degree. The default here is the mean over neighbours.
@@ -74,7 +74,9 @@ class MuseSettings(Settings):
     hidden: int = setting(1024, "width of the encoder's first layer", ge=1, search=[512, 1024], origin="code")
     width: int = setting(512, "D, width of the embeddings", ge=1, search=[256, 512], origin="code")
     fusion_hidden: int = setting(30, "width of the gate's two maps", ge=1, origin="code")
-    normalize_features: bool = setting(False, "divide each node's features by their sum", search=[False, True])
+    normalize_features: bool = setting(
+        False, "divide each node's features by the sum of their absolute values", search=[False, True]
+    )
 
     # Views and contrasts.
     feature_mask: float = setting(
@@ -142,6 +144,7 @@ class MUSE(Method[GraphTensors]):
             "fused_weight": 0.01,
             "fusion_pull": "per_graph",
             "fusion_mean": 100.0,
+            "fusion_target": 0.3,
             "fusion_drop_logit": True,
         },
     }

@@ -34,7 +34,7 @@ becomes dense: by count 2 (K+1) N F floats, 11 GB on CoAuthor-CS, against 0.8 GB
 - `standardize` uses the statistics of the encoding at hand, in training and afterwards. The official batch
   normalisation mixes running statistics over both filters and over real and shuffled nodes, and encodes with these.
 - A fixed number of epochs; officially training stops after 20 or 50 epochs without a lower training loss.
-- Directed graphs are made undirected.
+- Directed graphs are made undirected, and self-loops are left out.
 
 As in the official code, the scale and shift of the normalisation and the slope of the leaky ReLU are not learnt.
 """
@@ -45,12 +45,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from fossil.graph.graph import Graph
-from fossil.graph.structure import row_normalized, symmetric_normalized
+from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.activation import biased_prelu
 from fossil.nn.augment import shuffled
@@ -73,7 +72,7 @@ class PolyGCLSettings(Settings):
     polynomial_order: int = setting(10, "K, degree of the filters", ge=1, search=[5, 10])
     activation: Literal["relu", "leaky_relu"] = setting("relu", "σ; the leaky ReLU has a slope of 0.25")
     standardize: bool = setting(False, "give each filtered column mean 0 and variance 1 before the bias")
-    normalize_features: bool = setting(True, "divide each row of X by its sum")
+    normalize_features: bool = setting(True, "divide each node's features by the sum of their absolute values")
     input_dropout: float = setting(0.5, "dropout of X", ge=0, lt=1, search=_DROPS)
     dropout: float = setting(0.5, "dropout after the filters; drawn on X too when projecting first", ge=0, lt=1,
                              search=_DROPS)  # fmt: skip
@@ -129,11 +128,11 @@ class PolyGCL(Method[PolyGCLGraph]):
 
     def prepare(self, graph: Graph, device: torch.device) -> PolyGCLGraph:
         """Move the features and the Laplacian of the undirected graph to `device`."""
-        undirected = sp.csr_array(graph.adjacency.maximum(graph.adjacency.T))
+        normalized = symmetric_normalized(undirected(graph.adjacency), self_loops=False)
         features = row_normalized(graph.features) if self.config.normalize_features else graph.features
         return PolyGCLGraph(
             features=FeatureMatrix.from_host(features, device),
-            laplacian=ChebyshevRecurrence.from_scipy(-symmetric_normalized(undirected, self_loops=False), device),
+            laplacian=ChebyshevRecurrence.from_scipy(-normalized, device),
         )
 
     def objectives(self, prepared: PolyGCLGraph, random: torch.Generator) -> Iterator[Objective]:

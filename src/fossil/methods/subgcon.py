@@ -51,8 +51,8 @@ from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
-from fossil.graph.pagerank import Neighbourhoods, convolution_matrices, pagerank_neighbourhoods, undirected
-from fossil.graph.structure import row_normalized
+from fossil.graph.pagerank import Neighbourhoods, convolution_matrices, pagerank_neighbourhoods
+from fossil.graph.structure import row_normalized, undirected
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import shuffled
 from fossil.nn.contrast import effective_rank
@@ -82,7 +82,9 @@ class SubgConSettings(Settings):
     )  # fmt: skip
     pagerank_iterations: int = setting(10, "steps of the PageRank walk", ge=1, origin="official code")
     normalize_features: bool = setting(
-        True, "divide each node's features by their sum; the official code does not", search=[True, False]
+        True,
+        "divide each node's features by the sum of their absolute values; the official code does not",
+        search=[True, False],
     )
     learning_rate: float = setting(1e-3, "Adam's rate", gt=0, search=[1e-4, 5e-4, 1e-3, 5e-3], origin="official code")
     weight_decay: float = setting(0.0, "weight decay", ge=0, search=[0.0, 1e-5, 1e-3], origin="official code")

@@ -29,7 +29,9 @@ of X in place of N F where X is sparse; memory is O(N F + E + N h). FS-MLP reads
 
 FOSSIL prints figures for both and publishes no code for them; width, self-loops and early stopping of its networks are
 unknown. The defaults are those of Kipf and Welling's GCN (16 hidden units, dropout 0.5 before both layers, rate 0.01,
-200 epochs). Unlike theirs, training does not stop on a validation loss, and both layers have a bias.
+200 epochs). Unlike theirs, training does not stop on a validation loss, and both layers have a bias. On a directed
+graph a node sums over the nodes it points to; the convolution of PyTorch Geometric sums over those that point to it
+(`--direction reverse`).
 """
 
 from __future__ import annotations
@@ -53,9 +55,7 @@ from fossil.nn.convolution import GraphConvolution, project
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
 from fossil.settings import Settings, setting
 
-_SPLIT_REMEDY = (
-    "Label more nodes, or choose another split: --set split=paper, --set nodes_per_class=N, --set split_seed=SEED."
-)
+_SPLIT_SETTINGS = "The split is chosen with --set split=paper, --set nodes_per_class=N and --set split_seed=SEED."
 
 
 class SupervisedSettings(Settings):
@@ -73,7 +73,7 @@ class SupervisedSettings(Settings):
     )
     normalize_features: bool = setting(
         False,
-        "divide each row of features by its sum, which suits counts of words",
+        "divide each node's features by the sum of their absolute values, which suits counts of words",
         search=[True, False],
         origin="Shchur et al. 2018; Kipf and Welling do so on Cora, CiteSeer and PubMed",
     )
@@ -81,7 +81,9 @@ class SupervisedSettings(Settings):
     # The split. What is left open here is filled in when a run starts, and written to its configuration.
     split: SplitName = setting("released", "rule that draws the training nodes")
     nodes_per_class: int | None = setting(
-        None, "training nodes of each class, on any graph; None for the rule of the graph", ge=1
+        None,
+        "training nodes of each class, for which the released split needs 1,500 nodes; None for the rule of the graph",
+        ge=1,
     )
     split_seed: int | None = setting(None, "seed of the split; None for the seed of the run", ge=0)
     num_classes: int | None = setting(None, "C, number of classes; None for that of the graph", ge=1)
@@ -175,7 +177,7 @@ class Supervised(Method[SupervisedGraph]):
         try:
             nodes = self.config.split_rule(known_name(graph)).draw(labels, self.split_seed).train
         except EvaluationError as error:
-            raise GraphError(error.what, remedy=_SPLIT_REMEDY) from error
+            raise GraphError(error.what, remedy=f"{error.remedy} {_SPLIT_SETTINGS}") from error
         if graph.num_classes > self.num_classes:
             raise GraphError(
                 f"{graph.name} has {graph.num_classes} classes, more than num_classes={self.num_classes}.",
@@ -188,7 +190,7 @@ class Supervised(Method[SupervisedGraph]):
         if prepared.training is None:
             raise GraphError(
                 f"{self.title} trains on labels, and the graph was prepared without any.",
-                remedy="Name a label column, and prepare the graph in training mode.",
+                remedy="Name a label column (--label COLUMN), and prepare the graph in training mode.",
             )
 
     def objectives(self, prepared: SupervisedGraph, random: torch.Generator) -> Iterator[Objective]:

@@ -7,7 +7,8 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import subgraph
 
 from fossil.graph.graph import Array
-from fossil.graph.pagerank import Neighbourhoods, convolution_matrices, pagerank_neighbourhoods, undirected
+from fossil.graph.pagerank import Neighbourhoods, convolution_matrices, pagerank_neighbourhoods
+from fossil.graph.structure import undirected
 
 
 def random_graph(nodes: int = 30, seed: int = 3) -> sp.csr_array:

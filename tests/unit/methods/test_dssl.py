@@ -205,9 +205,10 @@ def test_sampled_neighbours_depend_on_the_seed_of_the_run() -> None:
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_a_graph_without_edges_is_refused() -> None:
+@pytest.mark.parametrize("edges", [sp.csr_array((4, 4), dtype=np.float32), sp.eye_array(4, dtype=np.float32)])
+def test_a_graph_without_edges_between_nodes_is_refused(edges: sp.csr_array) -> None:
     method, _ = make()
-    bare = Graph("bare", sp.csr_array((4, 4), dtype=np.float32), np.ones((4, 5), np.float32), np.arange(4))
+    bare = Graph("bare", sp.csr_array(edges), np.ones((4, 5), np.float32), np.arange(4))
     with pytest.raises(GraphError, match="no edges") as caught:
         method.check_trainable(method.prepare(bare, CPU))
     assert caught.value.remedy

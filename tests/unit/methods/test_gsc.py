@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -265,6 +266,13 @@ def test_gsc_cheb_has_chebyshev_convolutions_of_the_given_number_of_terms() -> N
     assert method.first.weight.shape == (FEATURES, 4 * 12)
     values = prepared.tensors.propagation.values
     assert (values < 0).all() and prepared.tensors.propagation.num_entries == graph().num_edges
+
+
+@pytest.mark.parametrize("kind", [GSC, GSCCheb])
+def test_self_loops_are_left_out(kind: type[GSC]) -> None:
+    method, prepared = make(kind=kind)
+    looped = replace(graph(), adjacency=sp.csr_array(graph().adjacency + sp.eye_array(NODES, dtype=np.float32)))
+    torch.testing.assert_close(method.encode(method.prepare(looped, CPU)).vectors, method.encode(prepared).vectors)
 
 
 @pytest.mark.parametrize("kind", [GSC, GSCCheb])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,9 @@ def test_directed_graphs_are_made_undirected() -> None:
     method, prepared = make()
     found = method.encode(method.prepare(graph(directed=True), CPU)).vectors
     torch.testing.assert_close(found, method.encode(prepared).vectors)
+
+
+def test_self_loops_are_left_out() -> None:
+    method, prepared = make()
+    looped = replace(graph(), adjacency=sp.csr_array(graph().adjacency + sp.eye_array(NODES, dtype=np.float32)))
+    torch.testing.assert_close(method.encode(method.prepare(looped, CPU)).vectors, method.encode(prepared).vectors)

@@ -235,6 +235,13 @@ def test_too_few_labels_for_the_split_are_refused_with_the_settings_to_change(na
     assert "--set nodes_per_class=N" in caught.value.remedy
 
 
+@BOTH
+def test_labels_of_one_class_are_refused_with_what_is_needed(name: str) -> None:
+    with pytest.raises(GraphError, match="60 labelled nodes of 1 classes") as caught:
+        vectors(name, np.zeros(NODES, np.int64))
+    assert "at least two classes" in caught.value.remedy
+
+
 def test_more_classes_than_the_setting_says_are_refused() -> None:
     with pytest.raises(GraphError, match="made has 3 classes, more than num_classes=2"):
         vectors("fs_gcn", make_graph().labels, num_classes=2)  # type: ignore[arg-type]
