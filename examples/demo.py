@@ -6,6 +6,7 @@ Run with `make demo`, or `python examples/demo.py --out demo-run`.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
@@ -13,29 +14,48 @@ from rich.console import Console
 from rich.table import Table
 
 import fossil
+from fossil.errors import FossilError, RunError
 from fossil.evaluation.protocol import protocol, score
 from fossil.evaluation.report import score_features
 from fossil.evaluation.statistics import paired_difference
+from fossil.fit import TrainingInterruptedError
 from fossil.picture import draw_map
 from fossil.run import Run
 
 SPLITS = range(10)
+OWN_FOLDER = Path("demo-run")  # the demo may replace what it left there before, and nothing else
 
 
 def main() -> None:
-    """Embed, score, draw."""
+    """Run the demo; bad input ends with one message and status 2, as on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("demo-run"), help="run folder")
+    parser.add_argument("--out", type=Path, default=OWN_FOLDER, help="run folder")
     parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--force", action="store_true", help=f"replace the run in --out, as is done in {OWN_FOLDER}")
     arguments = parser.parse_args()
+    try:
+        demonstrate(arguments.out, arguments.epochs, force=arguments.force or arguments.out == OWN_FOLDER)
+    except TrainingInterruptedError as stopped:
+        print(f"{stopped.what} The next run starts anew.", file=sys.stderr)
+        sys.exit(stopped.exit_status)
+    except FossilError as error:
+        print(f"error: {error.what}", file=sys.stderr)
+        print(f"remedy: {error.remedy}", file=sys.stderr)
+        sys.exit(error.exit_status)
+
+
+def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
+    """Embed, score, draw."""
+    if not force and (out / "config.yaml").is_file():
+        raise RunError(f"{out} already holds a run.", remedy="Replace it with --force, or choose another --out.")
     console, began = Console(), time.perf_counter()
 
     console.print("FOSSIL on 1,797 handwritten digits; the labels are never seen in training.")
     result = fossil.embed(
         "digits",
-        out=arguments.out,
-        force=True,
-        epochs=arguments.epochs,
+        out=out,
+        force=force,
+        epochs=epochs,
         settings={"hidden": 256, "width": 128},
         progress=True,
     )
@@ -56,14 +76,14 @@ def main() -> None:
     console.print(table)
     console.print(rule.describe("digits"), highlight=False)
 
-    fusion = Run.open(arguments.out).summary["lambda"]
+    fusion = Run.open(out).summary["lambda"]
     console.print(
         f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
         f"middle half {fusion['quartiles'][0]:.3g} to {fusion['quartiles'][1]:.3g}.",
         highlight=False,
     )
-    draw_map(arguments.out / "map.png", result)
-    console.print(f"Embeddings, history and map.png are in {arguments.out}/ ({time.perf_counter() - began:.0f} s).")
+    draw_map(out / "map.png", result)
+    console.print(f"Embeddings, history and map.png are in {out}/ ({time.perf_counter() - began:.0f} s).")
 
 
 if __name__ == "__main__":

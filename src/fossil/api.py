@@ -11,6 +11,8 @@ from rich.console import Console
 from fossil.fit import Embeddings, fit
 from fossil.graph.findings import Treatment
 from fossil.graph.source import open_graph
+from fossil.run import check_intent
+from fossil.settings import check_seed
 from fossil.training.progress import LiveReporter, Silent
 from fossil.training.trainer import TrainingSettings
 
@@ -44,7 +46,7 @@ def embed(
         method: name of the method; `fossil_v2` is the one for large graphs.
         preset: named set of switches; the method's first when None (`released` for FOSSIL).
         settings: single settings of the method, for example `{"alpha": 0.3}`.
-        seed: everything random is derived from it; the same seed gives the same bits on a CPU.
+        seed: everything random is derived from it, 0 to 2³² - 1; the same seed gives the same bits on a CPU.
         epochs: training steps; by default those of the graph's recipe, or of the method.
         device: `auto`, `cpu`, `cuda`.
         precision: of products outside the transport solver, `float32`, `tf32` or `bfloat16`.
@@ -63,6 +65,8 @@ def embed(
     >>> result["digit-0042"].shape
     (16,)
     """
+    seed = check_seed(seed)
+    check_intent(resume=resume, force=force)
     if treatment is not None and not isinstance(treatment, Treatment):
         treatment = Treatment.build(treatment)
     training = TrainingSettings.build(

@@ -13,6 +13,7 @@ from fossil.errors import GraphError
 from fossil.fit import fit
 from fossil.graph.graph import Array
 from fossil.graph.source import open_graph
+from fossil.settings import check_seed
 from fossil.training.trainer import TrainingSettings
 
 
@@ -28,7 +29,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         epochs: training steps; the method's own when None.
         settings: single settings of the method.
         device: `auto`, `cpu`, `cuda`.
-        random_state: the seed.
+        random_state: the seed, 0 to 2³² - 1.
 
     Attributes:
         embedding_: N×D vectors of the graph it was fitted to.
@@ -62,6 +63,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn from a graph."""
+        seed = check_seed(self.random_state)
         loaded = open_graph(X)
         result = fit(
             loaded,
@@ -69,7 +71,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             preset=self.preset,
             settings=self.settings,
             training=TrainingSettings.build({"epochs": self.epochs, "device": self.device}),
-            seed=self.random_state,
+            seed=seed,
         )
         self.embedding_, self.fusion_, self.ids_ = result.vectors, result.fusion, result.ids
         self.n_features_in_ = result.graph.num_features

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fossil.errors import FossilWarning, GraphError, RunError
+from fossil.errors import FossilWarning, GraphError, RunError, SettingError
 from fossil.graph.catalog import known_name
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Graph
@@ -25,18 +25,20 @@ from fossil.graph.read import LoadedGraph
 from fossil.methods.base import Encoding, Method
 from fossil.methods.registry import get_method, recipes
 from fossil.nn.contrast import effective_rank
-from fossil.run import Run, RunConfig, claim_folder, withdraw_results, write_embeddings, write_inputs
-from fossil.settings import Settings
+from fossil.run import Run, RunConfig, check_intent, claim_folder, withdraw_results, write_embeddings, write_inputs
+from fossil.settings import Settings, check_seed
 from fossil.storage import write_json
 from fossil.training.checkpoint import load_tensors, save_tensors
 from fossil.training.history import History
 from fossil.training.progress import Reporter, Silent
-from fossil.training.runtime import Record, environment, free_memory, resolve_device
+from fossil.training.runtime import Record, environment, free_memory, lack_of_memory_as, resolve_device
 from fossil.training.trainer import Trainer, TrainingSettings
 
 # How many epochs a GPU may run ahead of the history; a CPU has nothing to wait for.
 _FLUSH_EVERY = {"cpu": 1, "cuda": 20}
 _COLLAPSED = 1.5
+# Settings that weights are as large as, by the names they have in methods.
+_SIZES = ("hidden", "width", "fusion_hidden", "predictor_hidden", "projection", "clusters")
 
 
 class TrainingInterruptedError(RunError):
@@ -136,7 +138,7 @@ def fit(
         preset: named set of switches of that method; its first one when None.
         settings: overrides of single settings.
         training: epochs, device, precision.
-        seed: everything random is derived from it.
+        seed: everything random is derived from it; 0 to 2³² - 1.
         out: run folder to write; nothing is written when None.
         resume: go on with the run in `out` if there is one.
         force: replace the run in `out` if there is one.
@@ -147,9 +149,11 @@ def fit(
 
     Raises:
         GraphError: the method cannot treat the graph.
-        SettingError: a setting is unknown or impossible.
+        SettingError: a setting is unknown or impossible, takes more memory than there is, or contradicts another.
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
+    seed = check_seed(seed)
+    check_intent(resume=resume, force=force)
     graph, training, reporter = loaded.graph, training or TrainingSettings(), reporter or Silent()
     epochs = resolve_epochs(method, known_name(graph), training.epochs, use_recipe)
     training = training.updated({"epochs": epochs})
@@ -158,19 +162,23 @@ def fit(
     if kind.needs_labels:
         if graph.num_classes == 0:
             raise GraphError(
-                f"{kind.title} trains on labels, and {graph.name} has none.", remedy="Name a label column."
+                f"{kind.title} trains on labels, and {graph.name} has none.",
+                remedy="Name a label column (--label COLUMN).",
             )
         config = _settings_of_run(config, graph, seed)
     fingerprint = _fingerprint(graph, with_labels=kind.needs_labels)
     run = RunConfig(method, chosen, config, training, seed, graph.name, fingerprint, source, treatment or Treatment())
     device = resolve_device(training.device)
-    model = kind.build(config, graph.num_features, seed).to(device)
-    prepared = model.prepare(graph, device)
-    model.check_trainable(prepared)
+    too_large = _too_large(kind, config, graph)
+    with lack_of_memory_as(too_large):
+        model = kind.build(config, graph.num_features, seed).to(device)
+        prepared = model.prepare(graph, device)
+        model.check_trainable(prepared)
     _check_memory(model, prepared, graph, device)
     trainer = Trainer(model, prepared, seed, device, training.precision, replay=training.replay)
 
-    history = History(None if out is None else out / "history.jsonl")
+    advice = f"Lower the learning rates or train fewer epochs{_or_released(kind, chosen)}"
+    history = History(None if out is None else out / "history.jsonl", advice)
     if out is not None:
         if claim_folder(out, resume=resume, force=force):
             _continue(Run.open(out), run, trainer, history)
@@ -179,16 +187,32 @@ def fit(
         write_inputs(out, run, environment(device), graph, loaded.plan)
 
     _train(trainer, epochs, training.checkpoint_seconds, history, reporter, run, out)
-    trainer.close()
-    encoded = model.eval().encode(prepared)
+    with lack_of_memory_as(too_large):
+        trainer.close()
+        encoded = model.eval().encode(prepared)
     result = Embeddings(graph.ids, *_on_host(encoded), graph, model, history.records, out)
-    summary = _summarize(result, encoded, epochs)
+    summary = _summarize(result, encoded, epochs, chosen)
     if out is not None:
         write_embeddings(out, result.ids, result.vectors, result.fusion)
         about = {"num_features": graph.num_features, "method": method}
         save_tensors(out / "weights.safetensors", model.state_dict(), about)
         write_json(out / "summary.json", summary)
     return result
+
+
+def _too_large(kind: type[Method[Any]], config: Settings, graph: Graph) -> SettingError:
+    """Return what to say where memory runs out before or after training."""
+    sizes = {name: getattr(config, name) for name in _SIZES if name in kind.Config.model_fields}
+    return SettingError(
+        f"{kind.title} on {graph.name} ({graph.num_nodes:,} nodes, {graph.num_features:,} features) does not fit in "
+        f"memory with {', '.join(f'{name}={value}' for name, value in sizes.items()) or 'these settings'}.",
+        remedy="Lower the largest of these settings, or use a device with more memory.",
+    )
+
+
+def _or_released(kind: type[Method[Any]], preset: str) -> str:
+    """Return the advice to use the released preset, where the method has one and another is in use."""
+    return ", or use the released preset" if "released" in kind.presets and preset != "released" else ""
 
 
 def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch.device) -> None:
@@ -318,16 +342,24 @@ def _on_host(encoded: Encoding) -> tuple[Array, Array | None]:
     return vectors, None if encoded.fusion is None else encoded.fusion.float().cpu().numpy()
 
 
-def _summarize(result: Embeddings, encoded: Encoding, epochs: int) -> dict[str, Any]:
+def _warn_of_collapse(result: Embeddings, rank: float, preset: str) -> None:
+    """Warn about vectors that all lie on a line, with what there is to do about it."""
+    graph = result.graph
+    odd = [str(finding) for finding in graph.findings if "feature" in finding.kind or "in column" in finding.kind]
+    warnings.warn(
+        f"The embeddings of {graph.name} collapsed: their effective rank is {rank:.2f}. "
+        f"Check that the features differ between nodes{f' ({odd[0]})' if odd else ''}, try a lower learning rate or "
+        f"another number of epochs{_or_released(type(result.method), preset)}.",
+        FossilWarning,
+        stacklevel=4,
+    )
+
+
+def _summarize(result: Embeddings, encoded: Encoding, epochs: int, preset: str) -> dict[str, Any]:
     """Return what was learnt in numbers, and warn about a collapse."""
     rank = float(effective_rank(encoded.vectors))
     if rank < _COLLAPSED and not result.method.needs_labels:  # the scores of two classes do lie on a line
-        warnings.warn(
-            f"The embeddings of {result.graph.name} collapsed: their effective rank is {rank:.2f}. "
-            "Try a lower learning rate or the released preset.",
-            FossilWarning,
-            stacklevel=3,
-        )
+        _warn_of_collapse(result, rank, preset)
     last = result.history[-1] if result.history else {}
     summary: dict[str, Any] = {
         "epochs": epochs,

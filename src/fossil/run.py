@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fossil.errors import RunError
+from fossil.errors import RunError, SettingError
 from fossil.graph.encoding import EncodingPlan
 from fossil.graph.findings import Treatment
 from fossil.graph.formats import read_npz, write_npz
@@ -33,7 +33,7 @@ from fossil.methods.registry import get_method
 from fossil.settings import Settings
 from fossil.storage import read_arrays, read_json, write_arrays, write_atomically, write_json, write_yaml
 from fossil.training.checkpoint import load_tensors
-from fossil.training.runtime import resolve_device
+from fossil.training.runtime import lack_of_memory_as, resolve_device
 from fossil.training.trainer import TrainingSettings
 
 FORMAT = 1
@@ -201,7 +201,7 @@ class Run:
         """Embed another graph with the same feature columns, vectors on the host.
 
         Raises:
-            RunError: the graph has another number of features.
+            RunError: the graph has another number of features, or memory runs out.
         """
         method = self.load_method()
         if graph.num_features != method.num_features:
@@ -210,8 +210,22 @@ class Run:
                 remedy="Give the same columns, in the same order.",
             )
         target = resolve_device(device)
-        encoded = method.to(target).encode(method.prepare(graph, target))
+        too_large = RunError(
+            f"Embedding {graph.name} ({graph.num_nodes:,} nodes) with the run in {self.path} does not fit in memory.",
+            remedy="Use a device with more memory, or embed a smaller graph.",
+        )
+        with lack_of_memory_as(too_large):
+            encoded = method.to(target).encode(method.prepare(graph, target))
         return Encoding(encoded.vectors.cpu(), None if encoded.fusion is None else encoded.fusion.cpu())
+
+
+def check_intent(*, resume: bool, force: bool) -> None:
+    """Raise SettingError where a run is to be continued and replaced at once."""
+    if resume and force:
+        raise SettingError(
+            "--resume and --force contradict each other.",
+            remedy="Give --resume to go on with the run, or --force to replace it.",
+        )
 
 
 def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fossil.errors import SettingError, nearest
+
+LARGEST_SEED = 2**32 - 1  # of the generator that the released splits are drawn with
 
 
 def setting(
@@ -83,8 +86,19 @@ class Settings(BaseModel):
         return space
 
 
-def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """Read `key=value` strings; values are YAML scalars.
+def check_seed(seed: object) -> int:
+    """Return the seed of a run as a plain integer.
+
+    Raises:
+        SettingError: it is not a whole number from 0 to 2³² - 1, and no split could be drawn with it later.
+    """
+    if not isinstance(seed, Integral) or not 0 <= int(seed) <= LARGEST_SEED:
+        raise SettingError(f"seed={seed!r} is not accepted.", remedy=f"Choose a whole number from 0 to {LARGEST_SEED}.")
+    return int(seed)
+
+
+def parse_assignments(assignments: Iterable[str], example: str = "--set alpha=0.3") -> dict[str, Any]:
+    """Read `key=value` strings; values are YAML scalars. An error shows `example`.
 
     >>> parse_assignments(["alpha=0.3", "encoder=gcn", "cost_threshold=null"])
     {'alpha': 0.3, 'encoder': 'gcn', 'cost_threshold': None}
@@ -93,7 +107,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
-            raise SettingError(f"{assignment!r} is not of the form key=value.", remedy="Example: --set alpha=0.3")
+            raise SettingError(f"{assignment!r} is not of the form key=value.", remedy=f"Example: {example}")
         try:
             value = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError) as error:  # PyYAML lets the errors of its constructors through

@@ -162,6 +162,8 @@ asked("an impossible value", "digits", "--set", "alpha=2")
 asked("a word where a number belongs", "digits", "--set", "width=wide")
 asked("`--set` without a value", "digits", "--set", "alpha")
 asked("no epochs", "digits", "--epochs", "0")
+asked("a seed out of range", "digits", "--seed", "-1")
+asked("weights that fit in no memory", "digits", "--set", "width=1000000000000000")
 asked("an unknown preset", "digits", "--preset", "papre")
 asked("an unknown method", "digits", "--method", "fosil")
 asked("a method whose name is like no other", "digits", "--method", "word2vec")
@@ -170,6 +172,7 @@ asked("an unknown device", "digits", "--device", "gpu")
 asked("a device that is not there", "digits", "--device", "cuda:99")
 asked("an unknown treatment", "digits", "--self-loops", "delete")
 asked("an unknown parameter of a built-in graph", "csbm:nodse=100")
+asked("a parameter of a built-in graph without a value", "csbm:nodes")
 asked("column options for a catalogue graph", "digits", "--label", "digit")
 in_town("`--column` without a role", "--column", "city")
 in_town("`--column` with an unknown role", "--column", "city=category")
@@ -295,6 +298,7 @@ def _(folder: Path) -> list[str]:
 
 
 after_run("an output folder that holds a run", *embed("town"))
+after_run("`--resume` together with `--force`", *embed("town", "--resume", "--force"))
 after_run("`--resume` with other settings", *embed("town", "--resume", "--set", "alpha=0.3"))
 after_run("`--resume` with fewer epochs than are trained", *embed("town", "--resume", "--epochs", "1"))
 after_run("a truncated checkpoint", *embed("town", "--resume", "--epochs", "3"), spoil=halve("checkpoint.safetensors"))
@@ -352,6 +356,7 @@ after_run("an unknown protocol", "evaluate", "out", "--protocol", "papr")
 after_run("scores of a folder that is no run", "evaluate", "town")
 after_run("scores of an unfinished run", "evaluate", "out", spoil=unfinish)
 after_run("a run of another version", "evaluate", "out", spoil=other_version)
+after_run("a run that is given twice", "evaluate", "out", "./out/")
 after_run("damaged embeddings", "evaluate", "out", spoil=halve("embeddings.npz"))
 after_run("another file in place of the embeddings", "evaluate", "out", spoil=other_arrays)
 
@@ -367,6 +372,12 @@ def _(folder: Path) -> list[str]:
 def _(folder: Path) -> list[str]:
     finished(folder, "cora")  # the name of a graph that is trained on a number of nodes per class
     return ["evaluate", "out", "--nodes-per-class", "18"]
+
+
+after_run(
+    "a number of nodes per class under `released`, on a small graph",
+    *("evaluate", "out", "--protocol", "released", "--nodes-per-class", "3"),
+)
 
 
 @case("a run that was trained on labels, under a protocol with other splits")
@@ -389,6 +400,7 @@ def _(folder: Path) -> list[str]:
 
 in_town("`--attach` without `--run`", "--attach")
 after_run("a setting together with `--run`", *use("town", "--set", "alpha=0.3"))
+after_run("a method together with `--run`", *use("town", "--method", "fossil"))
 after_run("`--run` with an unfinished run", *use("town"), spoil=unfinish)
 after_run("`--run` with a matrix where the run had columns", *use("out/graph.npz"))
 after_run("new nodes with ids that are taken", *use("town", "--attach"))

@@ -117,6 +117,37 @@ def test_scores_are_shown_and_every_raw_value_kept(place: Path) -> None:
     assert np.mean(accuracies) > 0.5  # three equal communities: a guess has a third
 
 
+def test_scoring_is_offered_where_there_are_labels(place: Path, tmp_path: Path) -> None:
+    assert "next: fossil evaluate run" in (place / "said.txt").read_text()
+    write_table(tmp_path / "town" / "nodes.csv", HEADER[:-1], [row[:-1] for row in rows(range(60))])
+    write_table(tmp_path / "town" / "edges.csv", ("source", "target"), ties(60))
+    done = here("embed", "town", "--out", "run", "--epochs", "1", *QUICK, cwd=tmp_path)
+    assert done.status == 0 and "done in" in done.out, done.err
+    assert "fossil evaluate" not in done.out
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--method", "fossil"),
+        ("--seed", "0"),
+        ("--epochs", "5"),
+        ("--precision", "float32"),
+        ("--no-recipe",),
+        ("--checkpoint-seconds", "15"),
+        ("--no-replay",),
+        ("--direction", "keep"),
+        ("--resume",),
+    ],
+    ids=lambda option: option[0],
+)
+def test_what_a_run_settles_is_refused_beside_it(place: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
+    done = here("embed", place / "town", "--run", place / "run", "--out", tmp_path / "out", *option)
+    assert done.status == 2
+    assert done.line("error") == f"{option[0]} has no effect with --run."
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("suffix", [".tsv", ".parquet"])
 def test_tables_of_other_kinds_give_the_same_graph(place: Path, tmp_path: Path, suffix: str) -> None:
     write_town(tmp_path / "town", suffix=suffix)

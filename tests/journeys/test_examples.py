@@ -15,8 +15,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def run_example(name: str, *arguments: str, cwd: Path) -> str:
-    done = subprocess.run(
+def start_example(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=cwd,
         env=environment(),
@@ -24,6 +24,10 @@ def run_example(name: str, *arguments: str, cwd: Path) -> str:
         text=True,
         check=False,
     )
+
+
+def run_example(name: str, *arguments: str, cwd: Path) -> str:
+    done = start_example(name, *arguments, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -47,3 +51,16 @@ def test_the_demo_embeds_scores_and_draws(tmp_path: Path) -> None:
     accuracy = re.search(r"FOSSIL embeddings\D+([\d.]+) %", said)
     assert accuracy is not None, said
     assert float(accuracy[1]) > 50  # one in ten is chance
+    run_example("demo.py", "--epochs", "1", cwd=tmp_path)  # its own folder may be replaced
+
+
+def test_the_demo_replaces_no_other_run_unless_told_to(tmp_path: Path) -> None:
+    for name, file in (("mine", "config.yaml"), ("thesis", "thesis.csv")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_text("the only copy")
+        done = start_example("demo.py", "--out", name, "--epochs", "1", cwd=tmp_path)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert f"error: {name} " in done.stderr and "remedy: " in done.stderr
+        assert (tmp_path / name / file).read_text() == "the only copy"
+    run_example("demo.py", "--out", "mine", "--epochs", "1", "--force", cwd=tmp_path)
+    assert (tmp_path / "mine" / "embeddings.npz").exists()

@@ -178,9 +178,25 @@ def test_ctrl_c_says_how_to_go_on(played: Played) -> None:
     assert_same_run(played, "interrupted")
 
 
-def test_ctrl_c_outside_training_ends_quietly(played: Played) -> None:
-    with mock.patch("fossil.graph.source.open_graph", side_effect=KeyboardInterrupt):
+def wrapped_interrupt() -> Exception:
+    """What Python 3.11 makes of Ctrl-C while an imported module makes a class."""
+    error = RuntimeError("Error calling __set_name__ on 'property' instance 'name' in 'Module'")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), wrapped_interrupt()], ids=["plain", "wrapped"])
+def test_ctrl_c_outside_training_ends_quietly(played: Played, interrupt: BaseException) -> None:
+    with mock.patch("fossil.graph.source.open_graph", side_effect=interrupt):
         done = here(*command(played.folder / "town", played.folder / "never"))
     assert done.status == 130
     assert done.err.startswith("interrupted") and "--resume" in done.err
     assert not (played.folder / "never").exists()
+
+
+def test_other_errors_are_no_interrupt(played: Played) -> None:
+    with (
+        mock.patch("fossil.graph.source.open_graph", side_effect=RuntimeError("a mistake of ours")),
+        pytest.raises(RuntimeError, match="a mistake of ours"),
+    ):
+        here(*command(played.folder / "town", played.folder / "never"))

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from fossil import FossilEmbedder, Graph
-from fossil.errors import GraphError
+from fossil.errors import GraphError, SettingError
 from fossil.graph.synthetic import csbm
 
 SMALL = {"hidden": 16, "width": 8, "subgraph_size": 4, "num_anchors": 10}
@@ -51,6 +51,11 @@ def test_parameters_are_read_and_set_as_scikit_learn_does() -> None:
     assert model.set_params(epochs=9) is model and model.epochs == 9
     with pytest.raises(ValueError, match="Invalid parameter"):
         model.set_params(epoch=9)
+
+
+def test_a_seed_out_of_range_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(SettingError, match="seed=-1 is not accepted"):
+        embedder(random_state=-1).fit("no/such/file.csv")
 
 
 def test_clone_is_equal_and_unfitted(graph: Graph) -> None:

@@ -2,20 +2,25 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 import yaml
 
 import fossil.methods
-from fossil.errors import GraphError, RunError, SettingError
+from fossil.errors import FossilWarning, GraphError, RunError, SettingError
 from fossil.fit import TrainingInterruptedError, fit, resolve_settings
+from fossil.graph.findings import Finding
 from fossil.graph.graph import Graph
 from fossil.graph.read import LoadedGraph
 from fossil.methods.fossil import Fossil
 from fossil.methods.fossil_settings import PRESETS, FossilSettings
+from fossil.methods.registry import methods
 from fossil.training.trainer import TrainingSettings
 
 SMALL = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6}
@@ -140,6 +145,107 @@ def test_a_diverging_run_ends_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="diverged"):
         fit(ring(), settings=SMALL | {"learning_rate": 1e30}, training=training, out=tmp_path / "run")
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "preset", "has_another"),
+    [("fossil", "released", False), ("fossil", "paper", True), ("dgi", None, False), ("gsc", None, True)],
+)
+def test_the_released_preset_is_advised_where_there_is_one_and_another_is_in_use(
+    monkeypatch: pytest.MonkeyPatch, method: str, preset: str | None, has_another: bool
+) -> None:
+    settings = {key: value for key, value in SMALL.items() if method != "dgi" or key == "width"}
+    monkeypatch.setattr("fossil.fit.effective_rank", lambda vectors: torch.tensor(1.0))
+    with pytest.warns(FossilWarning, match="effective rank is 1.00") as caught:
+        fit(ring(), method=method, preset=preset, settings=settings, training=CPU)
+    said = str(caught[0].message)
+    assert ("released preset" in said) == has_another
+    assert "features differ" in said and "learning rate" in said and "number of epochs" in said
+    too_fast = settings | {"learning_rate": 1e30}
+    with pytest.raises(RunError, match="diverged") as diverged:
+        fit(ring(), method=method, preset=preset, settings=too_fast, training=CPU.updated({"epochs": 200}))
+    assert ("released preset" in diverged.value.remedy) == has_another
+    assert "learning rates" in diverged.value.remedy and "checkpoint" not in diverged.value.remedy
+
+
+def test_a_collapse_is_explained_by_what_was_found_about_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = ring()
+    found = (Finding("self loops", 2, "removed"), Finding("zero feature rows", 3, "kept", ("n1",)))
+    object.__setattr__(loaded.graph, "findings", found)
+    monkeypatch.setattr("fossil.fit.effective_rank", lambda vectors: torch.tensor(1.0))
+    with pytest.warns(FossilWarning, match=r"\(3 zero feature rows: kept \(for example n1\)\)"):
+        fit(loaded, settings=SMALL, training=CPU)
+
+
+@pytest.mark.parametrize("width", [10**15, 10**18, 10**20])
+def test_weights_that_fit_in_no_memory_are_refused_with_the_settings_to_lower(tmp_path: Path, width: int) -> None:
+    with pytest.raises(SettingError, match=rf"FOSSIL on ring \(20 nodes, 5 features\) .* width={width}") as caught:
+        fit(ring(), settings=SMALL | {"width": width}, training=CPU, out=tmp_path / "run")
+    assert "hidden=8" in caught.value.what and "Lower the largest" in caught.value.remedy
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("place", ["prepare", "encode"])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory")]
+)
+def test_lack_of_memory_outside_training_is_explained(
+    monkeypatch: pytest.MonkeyPatch, place: str, error: Exception
+) -> None:
+    monkeypatch.setattr(Fossil, place, _raising(error))
+    with pytest.raises(SettingError, match="does not fit in memory with hidden=8, width=4"):
+        fit(ring(), settings=SMALL, training=CPU)
+
+
+def test_a_graph_that_is_too_large_for_a_trained_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(ring(), settings=SMALL, training=CPU, out=tmp_path)
+    monkeypatch.setattr(Fossil, "encode", _raising(MemoryError()))
+    with pytest.raises(RunError, match=r"Embedding ring \(20 nodes\) with the run in .* does not fit in memory"):
+        fossil.Run.open(tmp_path).encode(ring().graph)
+
+
+def test_other_errors_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fossil, "prepare", _raising(RuntimeError("a mistake of ours")))
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        fit(ring(), settings=SMALL, training=CPU)
+
+
+@pytest.mark.parametrize("name", sorted(methods()))
+def test_every_method_has_a_setting_to_lower(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(methods()[name], "prepare", _raising(MemoryError()))
+    with pytest.raises(SettingError) as caught:
+        fit(ring(), method=name, training=CPU)
+    assert "these settings" not in caught.value.what
+
+
+def _raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**23, 1.5, None, "3"])
+def test_a_seed_out_of_range_is_refused(tmp_path: Path, seed: Any) -> None:
+    with pytest.raises(SettingError, match="is not accepted") as caught:
+        fit(ring(), settings=SMALL, training=CPU, seed=seed, out=tmp_path / "run")
+    assert repr(seed) in caught.value.what and "0 to 4294967295" in caught.value.remedy
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_largest_seed_and_seeds_of_numpy_are_taken(tmp_path: Path) -> None:
+    seed: Any = np.int64(2**32 - 1)
+    plain, numpy = (fit(ring(), settings=SMALL, training=CPU, seed=one) for one in (2**32 - 1, seed))
+    np.testing.assert_array_equal(plain.vectors, numpy.vectors)
+
+
+def test_a_run_is_not_continued_and_replaced_at_once(tmp_path: Path) -> None:
+    fit(ring(), settings=SMALL, training=CPU, out=tmp_path)
+    with pytest.raises(SettingError, match="--resume and --force contradict each other"):
+        fit(ring(), settings=SMALL, training=CPU, out=tmp_path, resume=True, force=True)
+    assert (tmp_path / "summary.json").exists()
 
 
 def test_a_graph_that_cannot_fit_is_refused_with_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fossil
+from fossil.errors import SettingError
 
 HEAVY = ("torch", "torch_geometric", "pandas", "networkx", "sklearn", "matplotlib", "scipy")
 
@@ -40,7 +42,19 @@ def test_embed_records_where_a_path_came_from(tmp_path: Path) -> None:
     assert result["n7"].shape == (4,) and len(result) == 20
 
 
+@pytest.mark.parametrize("choices", [{"seed": -1}, {"resume": True, "force": True}])
+def test_impossible_choices_are_refused_before_anything_is_read(choices: dict[str, Any]) -> None:
+    with pytest.raises(SettingError):
+        fossil.embed("no/such/file.csv", **choices)
+
+
 def test_embed_takes_a_treatment_as_plain_values() -> None:
     settings = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 4}
     with pytest.raises(fossil.FossilError, match="direction='both' is not accepted"):
         fossil.embed("digits", treatment={"direction": "both"}, settings=settings)
+
+
+def test_a_parameter_without_a_value_is_refused_with_an_example_of_its_own_kind() -> None:
+    with pytest.raises(SettingError, match="'nodes' is not of the form") as caught:
+        fossil.open_graph("csbm:nodes")
+    assert caught.value.remedy == "Example: csbm:nodes=2000"

@@ -122,6 +122,9 @@ def test_other_forms_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(SettingError, match="not of the form key=value") as caught:
         parse_assignments([text])
     assert "alpha=0.3" in caught.value.remedy
+    with pytest.raises(SettingError) as caught:
+        parse_assignments([text], example="csbm:nodes=2000")
+    assert caught.value.remedy == "Example: csbm:nodes=2000"
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fossil.errors import GraphError, RunError, SettingError
+from fossil.errors import EvaluationError, GraphError, RunError, SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fossil.graph.graph import Graph
     from fossil.run import Run
 
 _FILES = "Your own files"
 _ODDITIES = "What is done about oddities"
 _TRAINED = "With a trained run"
+# What can be said beside --run, by the names of the parameters below; the run settles all else.
+_OPEN_WITH_A_RUN = ("source", "out", "device", "force", "edges", "trained", "attach")
 
 
 def command(
+    context: typer.Context,
     source: str = typer.Argument(
         ...,
         metavar="INPUT",
@@ -41,7 +45,7 @@ def command(
         metavar="KEY=VALUE",
         help="One setting of the method (`fossil methods --method NAME` lists them); may be repeated.",
     ),
-    seed: int = typer.Option(0, help="Everything random is derived from it."),
+    seed: int = typer.Option(0, help="Everything random is derived from it; 0 to 4294967295."),
     epochs: int | None = typer.Option(None, help="Training steps; by default the recipe's or the method's own."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     precision: str = typer.Option("float32", help="Of products outside the solver: float32, tf32 or bfloat16."),
@@ -68,7 +72,9 @@ def command(
         False, "--structural-features", help="Make features from the edges.", rich_help_panel=_FILES
     ),
     direction: str = typer.Option(
-        "keep", help="Edges without their reverse: keep or symmetrize.", rich_help_panel=_ODDITIES
+        "keep",
+        help="keep, symmetrize (add the reverse of each edge) or reverse (turn every edge round).",
+        rich_help_panel=_ODDITIES,
     ),
     self_loops: str = typer.Option("remove", help="remove, keep or refuse.", rich_help_panel=_ODDITIES),
     duplicates: str = typer.Option("merge", help="Repeated edges: merge or refuse.", rich_help_panel=_ODDITIES),
@@ -92,11 +98,19 @@ def command(
     from fossil.graph.catalog import known_name
     from fossil.graph.findings import Treatment
     from fossil.graph.source import open_graph
-    from fossil.settings import parse_assignments
+    from fossil.run import check_intent
+    from fossil.settings import check_seed, parse_assignments
     from fossil.training.progress import LiveReporter
     from fossil.training.trainer import TrainingSettings
 
     console = plain_console()
+    if trained is not None:
+        _refuse_settled(context)
+        return _use(console, trained, source, edges, out, device, attach=attach, force=force)
+    if attach:
+        raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
+    seed = check_seed(seed)
+    check_intent(resume=resume, force=force)
     treatment = Treatment.build(
         {
             "direction": direction,
@@ -106,23 +120,6 @@ def command(
             "zero_features": zero_features,
         }
     )
-    if trained is not None:
-        settled = {
-            "--set": assignments,
-            "--preset": preset,
-            "--resume": resume,
-            "--map": picture,
-            "--label": label,
-            "--column": columns,
-            "--structural-features": structural_features,
-            "A choice about oddities": treatment != Treatment(),
-        }
-        for option, given in settled.items():
-            if given:
-                raise SettingError(f"{option} has no effect with --run.", remedy="The run settles it: leave it out.")
-        return _use(console, trained, source, edges, out, device, attach=attach, force=force)
-    if attach:
-        raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
     settings = parse_assignments(assignments)
     training = TrainingSettings.build(
         {
@@ -159,7 +156,20 @@ def command(
 
         draw_map(out / "map.png", result)
     _show_result(console, out)
+    if _can_be_scored(result.graph, seed):
+        console.print(f"next: fossil evaluate {out}")
     return None
+
+
+def _refuse_settled(context: typer.Context) -> None:
+    """Raise SettingError for an option that was given beside --run and would have no effect."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name)
+        if name in _OPEN_WITH_A_RUN or given is None or given.name != "COMMANDLINE":
+            continue
+        spellings = parameter.secondary_opts if context.params[name] is False else parameter.opts
+        raise SettingError(f"{spellings[0]} has no effect with --run.", remedy="The run settles it: leave it out.")
 
 
 def reading_options(edges: Path | None, label: str | None, columns: list[str], structural: bool) -> dict[str, Any]:
@@ -207,7 +217,20 @@ def _show_result(console: Console, out: Path) -> None:
             f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
             f"spread {fusion['std']:.3g}",
         )
-    console.print(f"next: fossil evaluate {out}")
+
+
+def _can_be_scored(graph: Graph, seed: int) -> bool:
+    """Tell whether `fossil evaluate` finds the labels it needs."""
+    from fossil.evaluation.protocol import protocol
+    from fossil.graph.catalog import known_name
+
+    if graph.labels is None:
+        return False
+    try:
+        protocol("paper").draw(graph.labels, seed, known_name(graph))
+    except EvaluationError:
+        return False
+    return True
 
 
 def _use(

@@ -19,7 +19,10 @@ def command(
     splits: int | None = typer.Option(None, min=1, help="Splits per run; 10 for a row of one run, else 1."),
     features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),
     nodes_per_class: int | None = typer.Option(
-        None, min=1, help="Train on this many nodes of each class, on every graph."
+        None,
+        min=1,
+        help="Train on this many nodes of each class, on every graph; under released, it needs more than 1,500 "
+        "labelled nodes.",
     ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
 ) -> None:

@@ -52,8 +52,23 @@ def run() -> None:
         sys.exit(error.exit_status)
     except SystemExit as end:
         if end.code == 130:  # Ctrl-C outside the training loop
-            typer.echo("interrupted: what is on disk is whole; a run goes on with --resume", err=True)
+            _say_interrupted()
         raise
+    except Exception as error:
+        if not _comes_from_interrupt(error):
+            raise
+        _say_interrupted()
+        sys.exit(130)
+
+
+def _say_interrupted() -> None:
+    typer.echo("interrupted: what is on disk is whole; a run goes on with --resume", err=True)
+
+
+def _comes_from_interrupt(error: BaseException) -> bool:
+    """Tell whether Ctrl-C is behind an error: Python wraps one that is heard while an import makes a class."""
+    cause = error.__cause__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _comes_from_interrupt(cause))
 
 
 def _show_warning(

@@ -18,7 +18,7 @@ from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method, recipes
 from fossil.methods.supervised import Supervised, SupervisedSettings
 from fossil.run import Run, RunConfig
-from fossil.settings import Settings
+from fossil.settings import LARGEST_SEED, Settings
 from fossil.storage import write_json
 from fossil.training.runtime import resolve_device
 
@@ -74,13 +74,16 @@ def evaluate_runs(
         device: where the probes are fitted.
 
     Raises:
-        EvaluationError: a run has no labels, its splits cannot be drawn, or it was trained on another split.
+        EvaluationError: a run has no labels, its splits cannot be drawn, it was trained on another split, or it is
+            given twice.
         RunError: a run is not finished.
     """
     target = str(resolve_device(device))
     grouped: dict[tuple[str, int | None, str], list[Run]] = {}
     for run in runs:
         grouped.setdefault(_all_but_the_seed(run.config), []).append(run)
+    for members in grouped.values():
+        _refuse_repeats(members)
     rows = []
     for members in grouped.values():
         supervised = isinstance(members[0].config.settings, SupervisedSettings)
@@ -108,6 +111,23 @@ def evaluate_runs(
             )
         )
     return rows
+
+
+def _refuse_repeats(members: Sequence[Run]) -> None:
+    """Raise EvaluationError where one encoder would count as two, which makes an interval too narrow."""
+    seen: dict[str, Run] = {}
+    for run in members:
+        identity, seed = run.config.identity, run.config.seed
+        if identity in seen:
+            first = seen[identity].path
+            raise EvaluationError(
+                f"{run.path} (seed {seed}) is given twice, and would count as two encoders."
+                if first.resolve() == run.path.resolve()
+                else f"{first} and {run.path} have the same graph, settings and seed ({seed}), and would count as two "
+                "encoders.",
+                remedy="Name each encoder once; for another one, train with another --seed.",
+            )
+        seen[identity] = run
 
 
 def _all_but_the_seed(config: RunConfig) -> tuple[str, int | None, str]:
@@ -252,7 +272,7 @@ def _seeds(run: Run, splits: int) -> list[int]:
     settings = run.config.settings
     if isinstance(settings, SupervisedSettings) and settings.split_seed is not None:
         return [settings.split_seed]
-    return [run.config.seed + 1000 * i for i in range(splits)]
+    return [(run.config.seed + 1000 * i) % (LARGEST_SEED + 1) for i in range(splits)]
 
 
 def _labels(run: Run) -> Array:

@@ -19,10 +19,13 @@ class History:
 
     Args:
         path: file to append to, or None to keep the records in memory alone.
+        advice: what to do about a training that diverges.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path | None = None, advice: str = "Lower the learning rates or train fewer epochs"
+    ) -> None:
+        self.path, self.advice = path, advice
         self.records: list[dict[str, float]] = []
         self._pending: list[tuple[int, float, dict[str, Tensor | float]]] = []
         self._started = time.perf_counter()
@@ -69,7 +72,7 @@ class History:
         if diverged:
             raise RunError(
                 f"Training diverged: {diverged}.",
-                remedy="Lower the learning rates, or use the released preset; the last checkpoint is kept.",
+                remedy=f"{self.advice}." if self.path is None else f"{self.advice}; the last checkpoint is kept.",
             )
 
     def _append(self, lines: list[str]) -> None:

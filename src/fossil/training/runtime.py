@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from fossil.accelerate import main_stream
-from fossil.errors import FossilWarning, SettingError
+from fossil.errors import FossilError, FossilWarning, SettingError
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 Record = dict[str, Tensor | float]
 Result = TypeVar("Result")
+# What PyTorch says of a tensor that is too large for the machine, or for any machine.
+_TOO_LARGE = ("can't allocate memory", "Storage size calculation overflowed", "Overflow when unpacking long")
 _PACKAGES = ("fossil-gnn", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "pydantic", "safetensors")
 
 
@@ -155,9 +157,22 @@ def _packed(record: Record) -> tuple[dict[str, float], list[str], Tensor]:
     return numbers, list(tensors), torch.stack([value.float() for value in tensors.values()])
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Tell whether memory ran out, on whichever device."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError | TypeError) and any(text in str(error) for text in _TOO_LARGE)
+
+
+@contextmanager
+def lack_of_memory_as(explanation: FossilError) -> Iterator[None]:
+    """Raise `explanation` in place of whatever tells inside the block that memory ran out."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise explanation from error
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -80,6 +80,25 @@ def test_the_interval_of_several_encoders_is_over_encoders_not_splits(tmp_path: 
     assert (row.accuracy.low, row.accuracy.high) == (pytest.approx(min(means)), pytest.approx(max(means)))
 
 
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_an_encoder_counts_once(tmp_path: Path, second: str) -> None:
+    first = make_run(tmp_path / "a", seed=7)
+    again = first if second == "a" else make_run(tmp_path / "b", seed=7)
+    with pytest.raises(EvaluationError, match="would count as two encoders") as caught:
+        evaluate_runs([make_run(tmp_path / "other", seed=8), first, again], PAPER, device="cpu")
+    named = [tmp_path / "a", tmp_path / second, "7"]
+    assert all(str(name) in caught.value.what for name in named)
+    assert not list(tmp_path.rglob("scores-*.json"))
+
+
+@pytest.mark.parametrize("rule", ["paper", "released"])
+def test_the_largest_seed_can_be_scored(tmp_path: Path, rule: str) -> None:
+    run = make_run(tmp_path / "a", seed=2**32 - 1)
+    evaluate_runs([run], protocol(rule), splits=3, device="cpu")
+    kept = json.loads((run.path / f"scores-{rule}.json").read_text())
+    assert [one["seed"] for one in kept["scores"]] == [2**32 - 1, 999, 1999]
+
+
 @pytest.mark.parametrize(
     "change", [{"alpha": 0.3}, {"epochs": 10}, {"preset": "paper", "alpha": 0.4}, {"name": "city"}]
 )

@@ -58,8 +58,9 @@ def test_seconds_never_run_backwards(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_is_named_with_its_epoch(tmp_path: Path, value: float, as_tensor: bool) -> None:
     history = written(tmp_path / "h.jsonl", 2)
     history.add(3, {"fine": 1.0, "loss": torch.tensor(value) if as_tensor else value})
-    with pytest.raises(RunError, match=r"loss is -?(nan|inf) in epoch 3"):
+    with pytest.raises(RunError, match=r"loss is -?(nan|inf) in epoch 3") as caught:
         history.flush()
+    assert "learning rates" in caught.value.remedy and "the last checkpoint is kept" in caught.value.remedy
     assert len(lines(tmp_path / "h.jsonl")) == 2
 
 
