@@ -64,12 +64,13 @@ class Affinities:
 
     def pull(self, share: Tensor) -> Tensor:
         """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part."""
-        result = torch.zeros_like(self.unit)
+        result = torch.empty_like(self.unit)
         for top, left, tile in self._tiles():
             weights = self._tile_weights(tile, top, left, share)
-            multiply(weights, self.summands[left], result[top], beta=1)
+            # Tiles come row by row, so that the first row of them is the first to write anywhere.
+            multiply(weights, self.summands[left], result[top], beta=int(left.start > 0))
             if top != left:
-                multiply(weights.T, self.summands[top], result[left], beta=1)
+                multiply(weights.T, self.summands[top], result[left], beta=int(top.start > 0))
         return result
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Tensor]]:

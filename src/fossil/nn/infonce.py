@@ -139,10 +139,10 @@ class _StreamingInfoNCE(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         unit, share, count = ctx.saved_tensors
         with torch.autocast(unit.device.type, enabled=False), products_in(ctx.settings[1], unit.device):
-            result = Affinities(unit, count, *ctx.settings).pull(share)
+            scale = gradients[0] / (2 * ctx.settings[0] * _number(unit, count))
+            result = Affinities(unit, count, *ctx.settings).pull(share * scale)
             for mine, other in zip(result.chunk(2), reversed(unit.chunk(2)), strict=True):
-                mine.sub_(other, alpha=2)
-            result.mul_(gradients[0] / (2 * ctx.settings[0] * _number(unit, count)))
+                mine.addcmul_(other, scale, value=-2)
         return result, None, None, None, None
 
 
