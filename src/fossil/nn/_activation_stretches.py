@@ -74,7 +74,9 @@ def _together(slopes: _Slopes, kinds: tuple[str, str]) -> _Together:
         return _Together(first, 1.0, learns[0], 0.0)
     if first < 0:  # turns negative numbers round, so that the second leaves them as they are
         return _Together(first, second, learns[0], 0.0)
-    return _Together(first * second, 1.0, learns[0] * second, learns[1] * first)
+    # In their own type, where slopes that have diverged become infinite: PyTorch refuses a number beyond its range.
+    product = 0.0 if slopes[0] is None or slopes[1] is None else (slopes[0] * slopes[1]).item()
+    return _Together(product, 1.0, learns[0] * second, learns[1] * first)
 
 
 def _room(place: Tensor, kind: torch.dtype) -> Tensor:

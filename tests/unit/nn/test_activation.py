@@ -31,6 +31,15 @@ def test_two_slopes_are_the_written_formula_also_when_the_first_turns_the_sign()
     assert torch.equal(biased_prelu(values, bias, []), values + bias)
 
 
+@pytest.mark.parametrize("slopes", [(1e30, 1e30), (float("inf"), 0.5), (float("nan"), 0.5)])
+def test_slopes_that_have_diverged_give_what_pytorch_gives(slopes: tuple[float, float]) -> None:
+    values, bias, made = draw(6, 5).float(), draw(5, seed=1).float(), [torch.tensor([slope]) for slope in slopes]
+    expected = values + bias
+    for slope in made:
+        expected = nn.functional.prelu(expected, slope)
+    torch.testing.assert_close(biased_prelu(values, bias, made), expected, equal_nan=True)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_values_bias_and_slopes_pass_finite_differences(count: int) -> None:
     slopes = [torch.tensor([slope], dtype=torch.float64, requires_grad=True) for slope in (0.3, -0.6)][:count]
