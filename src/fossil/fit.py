@@ -37,8 +37,6 @@ from fossil.training.trainer import Trainer, TrainingSettings
 # How many epochs a GPU may run ahead of the history; a CPU has nothing to wait for.
 _FLUSH_EVERY = {"cpu": 1, "cuda": 20}
 _COLLAPSED = 1.5
-# Settings that weights are as large as, by the names they have in methods.
-_SIZES = ("hidden", "width", "fusion_hidden", "predictor_hidden", "projection", "clusters")
 
 
 class TrainingInterruptedError(RunError):
@@ -202,10 +200,10 @@ def fit(
 
 def _too_large(kind: type[Method[Any]], config: Settings, graph: Graph) -> SettingError:
     """Return what to say where memory runs out before or after training."""
-    sizes = {name: getattr(config, name) for name in _SIZES if name in kind.Config.model_fields}
+    sizes = sorted(config.sizes().items(), key=lambda size: -size[1])[:3]
     return SettingError(
         f"{kind.title} on {graph.name} ({graph.num_nodes:,} nodes, {graph.num_features:,} features) does not fit in "
-        f"memory with {', '.join(f'{name}={value}' for name, value in sizes.items()) or 'these settings'}.",
+        f"memory with {', '.join(f'{name}={value}' for name, value in sizes) or 'these settings'}.",
         remedy="Lower the largest of these settings, or use a device with more memory.",
     )
 

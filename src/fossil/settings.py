@@ -69,6 +69,14 @@ class Settings(BaseModel):
         """Return a copy with some values replaced, checked like any other."""
         return type(self).build({**self.model_dump(), **values})
 
+    def sizes(self) -> dict[str, int]:
+        """Return the settings that count or measure something: whole numbers, at least one."""
+        fields = type(self).model_fields.items()
+        found = {
+            name: getattr(self, name) for name, field in fields if any(_least(rule) >= 1 for rule in field.metadata)
+        }
+        return {name: value for name, value in found.items() if type(value) is int}
+
     @classmethod
     def explain(cls, name: str) -> str:
         """Return the one-line meaning of a setting with its default."""
@@ -84,6 +92,11 @@ class Settings(BaseModel):
             if isinstance(extra, dict) and isinstance(extra.get("search"), list):
                 space[name] = list(extra["search"])  # type: ignore[arg-type]
         return space
+
+
+def _least(rule: object) -> float:
+    """Return the least value that a field's rule accepts, zero where it is about something else."""
+    return float(getattr(rule, "ge", 0))
 
 
 def check_seed(seed: object) -> int:

@@ -19,6 +19,14 @@ def test_defaults_hold_when_nothing_is_said() -> None:
     assert Example.build({}).model_dump() == {"rate": 0.1, "kind": "small", "layers": 2, "limit": None}
 
 
+def test_sizes_are_whole_numbers_of_at_least_one() -> None:
+    class Sized(Example):
+        seed: int = setting(0, "no size", ge=0)
+        nodes: int | None = setting(None, "unknown as yet", ge=1)
+
+    assert Sized.build({"layers": 5}).sizes() == {"layers": 5}
+
+
 def test_unknown_names_are_refused_with_the_nearest_valid_one() -> None:
     with pytest.raises(SettingError) as caught:
         Example.build({"layer": 3})
