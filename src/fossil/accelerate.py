@@ -35,6 +35,15 @@ def kernels(module: str) -> ModuleType:
     return importlib.import_module(module)
 
 
+def power_of_two(number: int) -> int:
+    """Return the least power of two that is no less, and at least 16, the least side that a GPU multiplies.
+
+    >>> power_of_two(3), power_of_two(100)
+    (16, 128)
+    """
+    return max(16, 1 << (number - 1).bit_length())
+
+
 class Beside:
     """A second queue of work on a GPU, for what the rest of a step need not wait for.
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fossil.accelerate import kernels, serves
+from fossil.accelerate import kernels, power_of_two, serves
 from fossil.graph.frontiers import Reach, find_frontiers
 from fossil.graph.priorities import NONE, first_distinct, mixed, packed, without
 
@@ -135,7 +135,7 @@ class SubgraphSampler:
         count, size = nodes.shape
         blocks = torch.empty(count, size, size, device=nodes.device)
         kernels(_KERNELS).adjacency_kernel[(count,)](
-            blocks, nodes.contiguous(), self.crow, self.col, SIZE=size, WIDTH=_power(size), STEPS=self._bisections
+            blocks, nodes.contiguous(), self.crow, self.col, SIZE=size, WIDTH=power_of_two(size), STEPS=self._bisections
         )
         return blocks
 
@@ -161,11 +161,11 @@ class SubgraphSampler:
                 self.col,
                 SIX_HOP=self.reach == "six_hop",
                 SIZE=self.size,
-                WIDTH=_power(self.size),
+                WIDTH=power_of_two(self.size),
                 PLACES=self._places,
-                BLOCK=_power(self._places),
+                BLOCK=power_of_two(self._places),
                 STEPS=self._bisections,
-                num_warps=max(1, min(8, _power(self._places) // 256)),
+                num_warps=max(1, min(8, power_of_two(self._places) // 256)),
             )
         return nodes, filled
 
@@ -251,8 +251,3 @@ def _filled_first(nodes: Tensor, filled: Tensor, isolated: Tensor) -> Subgraphs:
     position = torch.where(filled, before - 1, torch.arange(len(filled), device=filled.device) - before + count)
     ordered = torch.empty_like(nodes).index_copy_(0, position, nodes)
     return Subgraphs(ordered, count, isolated.sum(), (~filled & ~isolated).sum())
-
-
-def _power(number: int) -> int:
-    """Return the least power of two that is no less, and at least 16."""
-    return max(16, 1 << (number - 1).bit_length())

@@ -14,6 +14,7 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
+from fossil.accelerate import power_of_two
 from fossil.transport._tiles import multiply
 
 GATE_LAUNCH = {"DEPTH": 64, "num_warps": 4, "num_stages": 3, "enable_fp_fusion": True}
@@ -67,7 +68,7 @@ def fused(
         gate_kernel[(triton.cdiv(count, rows),)](
             fusion, mixed, kept, *inputs, *parameters, gate.drop, count, WIDTH=width, HIDDEN=hidden,
             NONLINEAR=gate.nonlinear, DROP_LOGIT=gate.drop_logit and inputs[3] is not None, PRECISION=gate.precision,
-            ROWS=rows, UNITS=_units(hidden), DRAIN=DRAINED // rows, **GATE_LAUNCH,
+            ROWS=rows, UNITS=power_of_two(hidden), DRAIN=DRAINED // rows, **GATE_LAUNCH,
         )  # fmt: skip
     return mixed, fusion, kept
 
@@ -96,17 +97,12 @@ def gradients(
         gradients_kernel[(programs,)](
             outer, parts, upstream, fusion, kept, centrality, uniforms, join, gate.drop, count, stretch,
             HIDDEN=hidden, NONLINEAR=gate.nonlinear, DROP_LOGIT=gate.drop_logit and inputs[3] is not None,
-            ROWS=GRADIENT_ROWS, UNITS=_units(hidden), num_warps=4, enable_fp_fusion=True,
+            ROWS=GRADIENT_ROWS, UNITS=power_of_two(hidden), num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
     of_feature, of_structure, of_join, of_bias = torch.split(parts.sum(0), [hidden, hidden, 2 * hidden + 1, 1])
     with torch.autocast(feature.device.type, enabled=False):
         weights = [outer[i].T @ branch.float() for i, branch in enumerate((feature, structure))]
     return weights[0], of_feature, weights[1], of_structure, of_join[None, : join.numel()], of_bias
-
-
-def _units(hidden: int) -> int:
-    """Return a power of two that the hidden numbers of one map fit in, and that a GPU can multiply."""
-    return max(16, 1 << (hidden - 1).bit_length())
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-import triton  # type: ignore[import-untyped]
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fossil.accelerate import power_of_two
 from fossil.nn._affinities import Affinities
 from fossil.nn._infonce_kernel import pair_losses_kernel, tile_sums_kernel, tile_weights_kernel, unit_of_exponents
 from fossil.nn._infonce_strips import StripAffinities, whole_tiles
@@ -129,7 +129,7 @@ def unit_pairs(first: Tensor, second: Tensor, count: Tensor | None, products: Pr
 
 def row_launch(width: int) -> dict[str, int]:
     """Return the block and the warps of kernels with a program for each row: a thread reads 16 bytes."""
-    block = max(16, triton.next_power_of_2(width))
+    block = power_of_two(width)
     return {"BLOCK": block, "num_warps": min(max(block // 128, 1), 8)}
 
 

@@ -65,6 +65,55 @@ def _total(values: tl.tensor) -> tl.tensor:
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _lengths(
+    length_pointer: tl.tensor,
+    i: tl.tensor,
+    partner: tl.tensor,
+    pair: tl.tensor,
+    count: tl.tensor,
+    size: tl.tensor,
+    TILE: tl.constexpr,
+) -> tl.tensor:
+    """Return the lengths of the left and of the right vectors of a pair."""
+    lanes = tl.arange(0, TILE)
+    left_view = tl.where(pair == 4, 1, 0)
+    right_view = tl.where((pair == 1) | (pair == 3), 0, 1)
+    left = tl.load(length_pointer + (left_view * count + i) * size + lanes, mask=lanes < size, other=-1.0)
+    right = tl.load(length_pointer + (right_view * count + partner) * size + lanes, mask=lanes < size, other=-1.0)
+    return left, right
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def length_kernel(
+    length_pointer: tl.tensor,
+    first_pointer: tl.tensor,
+    second_pointer: tl.tensor,
+    nodes_pointer: tl.tensor,
+    shortest: tl.tensor,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Write the length of the vector that place `program_id(0)` of the subgraphs has in view `program_id(1)`.
+
+    Args:
+        length_pointer: 2×S×K lengths to write.
+        first_pointer: H, N×D.
+        second_pointer: Ĥ, N×D.
+        nodes_pointer: S×K nodes of the subgraphs.
+        shortest: the longest length that is too short.
+        WIDTH: D.
+        BLOCK: a power of two, at least D.
+    """
+    place = tl.program_id(0)
+    view = tl.program_id(1)
+    columns = tl.arange(0, BLOCK)
+    start = tl.where(view == 0, first_pointer, second_pointer) + tl.load(nodes_pointer + place) * WIDTH
+    vector = tl.load(start + columns, mask=columns < WIDTH, other=0.0)
+    length = tl.sqrt(tl.sum(vector * vector, 0))
+    tl.store(length_pointer + view * tl.num_programs(0) + place, tl.where(length > shortest, length, -1.0))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def subgraph_cost_kernel(
     feature_pointer: tl.tensor,
     of_first_pointer: tl.tensor,
@@ -76,7 +125,6 @@ def subgraph_cost_kernel(
     nodes_pointer: tl.tensor,
     a_pointer: tl.tensor,
     b_pointer: tl.tensor,
-    shortest: tl.tensor,
     rate: tl.tensor,
     share: tl.tensor,
     count: tl.tensor,
@@ -86,20 +134,22 @@ def subgraph_cost_kernel(
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> None:
-    """Write the costs of pair `program_id(1)` of subgraph `program_id(0)`, and what their gradient needs.
+    """Write the costs of pair `program_id(1)` of subgraph `program_id(0)`, and the cosines they are made of.
+
+    Vectors are read for the products alone: had they a second use, say for their lengths, Triton would lay them out in
+    shared memory such that eight threads at a time wait for the same bank, which took three times as long.
 
     Args:
         feature_pointer: 3S×K×K costs to write, of the pairs 0, 1 and 2.
         of_first_pointer: S×K×K costs to write, of pair 3.
         of_second_pointer: S×K×K costs to write, of pair 4.
         cosine_pointer: 5×S×K×K cosines to write.
-        length_pointer: 2×S×K lengths to write.
+        length_pointer: 2×S×K lengths.
         first_pointer: H, N×D.
         second_pointer: Ĥ, N×D.
         nodes_pointer: S×K nodes of the subgraphs.
         a_pointer: S rows of other subgraphs.
         b_pointer: S rows of other subgraphs.
-        shortest: the longest length that is too short.
         rate: 1/τ.
         share: of the range of the costs, by which they are lowered.
         count: S.
@@ -111,15 +161,14 @@ def subgraph_cost_kernel(
     """
     i = tl.program_id(0).to(tl.int64)
     pair = tl.program_id(1).to(tl.int64)
+    partner = _partner(i, pair, a_pointer, b_pointer)
     left_pointer = tl.where(pair == 4, second_pointer, first_pointer)
     right_pointer = tl.where((pair == 1) | (pair == 3), first_pointer, second_pointer)
     left_nodes, present = _rows(nodes_pointer, i, size, TILE)
-    right_nodes, _ = _rows(nodes_pointer, _partner(i, pair, a_pointer, b_pointer), size, TILE)
+    right_nodes, _ = _rows(nodes_pointer, partner, size, TILE)
 
     nothing = tl.zeros((TILE, TILE), tl.float32)
     products = nothing
-    left_square = tl.zeros((TILE,), tl.float32)
-    right_square = tl.zeros((TILE,), tl.float32)
     for start in range(0, WIDTH, DEPTH):
         left_places, left_inside = _places(left_nodes, present, start, WIDTH, DEPTH)
         right_places, right_inside = _places(right_nodes, present, start, WIDTH, DEPTH)
@@ -127,19 +176,10 @@ def subgraph_cost_kernel(
         right = tl.load(right_pointer + right_places, mask=right_inside, other=0.0)
         # Tensor cores cut off what they add up, so each chunk starts anew and the chunks are added here, rounded.
         products += multiply(left, tl.trans(right), nothing, PRECISION)
-        left_square += tl.sum(left * left, 1)
-        right_square += tl.sum(right * right, 1)
 
-    left_length = tl.sqrt(left_square)
-    right_length = tl.sqrt(right_square)
-    left_scale = tl.where(left_length > shortest, 1 / left_length, 1.0)
-    right_scale = tl.where(right_length > shortest, 1 / right_length, 1.0)
-    cosine = products * left_scale[:, None] * right_scale[None, :]
+    left_length, right_length = _lengths(length_pointer, i, partner, pair, count, size, TILE)
+    cosine = products * (1 / tl.abs(left_length))[:, None] * (1 / tl.abs(right_length))[None, :]
     store_matrix(cosine_pointer + (pair * count + i) * size * size, cosine, size, size, TILE)
-    if pair >= 3:
-        lanes = tl.arange(0, TILE)
-        lengths = tl.where(left_length > shortest, left_length, -1.0)
-        tl.store(length_pointer + ((pair - 3) * count + i) * size + lanes, lengths, mask=present)
 
     value = tl.exp(-cosine * rate)
     low, high = _range(value, present[:, None] & present[None, :])
@@ -209,11 +249,8 @@ def pull_kernel(
     if pair >= 3:
         gradient += tl.trans(gradient)
 
-    left_view = tl.where(pair == 4, 1, 0)
-    right_view = tl.where((pair == 1) | (pair == 3), 0, 1)
     partner = _partner(i, pair, a_pointer, b_pointer)
-    left = tl.load(length_pointer + (left_view * count + i) * size + lanes, mask=present, other=-1.0)
-    right = tl.load(length_pointer + (right_view * count + partner) * size + lanes, mask=present, other=-1.0)
+    left, right = _lengths(length_pointer, i, partner, pair, count, size, TILE)
     pull = gradient * (1 / tl.abs(left))[:, None] * (1 / tl.abs(right))[None, :]
     store_matrix(pull_pointer + number * size * size, pull, size, size, TILE)
     left_drag = tl.where(left > 0, tl.sum(gradient * cosine, 1) / (left * left), 0.0)

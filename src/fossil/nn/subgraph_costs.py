@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fossil.accelerate import kernels, serves
+from fossil.accelerate import kernels, power_of_two, serves
 from fossil.nn.costs import exponential, exponential_cost, thresholded
 from fossil.nn.precision import ambient_products
 from fossil.nn.sparse import rows_of
@@ -139,10 +139,14 @@ class _SubgraphCosts(torch.autograd.Function):
         tile, precision = tile_side(size, size), _PRECISION[ambient_products(first.device)]
         feature, of_first, of_second = (first.new_empty(pairs * count, size, size) for pairs in (3, 1, 1))
         cosines, lengths = first.new_empty(_PAIRS, count, size, size), first.new_empty(2, count, size)
+        width, programs = first.shape[1], kernels(_KERNELS)
         with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
-            kernels(_KERNELS).subgraph_cost_kernel[(count, _PAIRS)](
-                feature, of_first, of_second, cosines, lengths, *views, *rows, SHORTEST, rate, share, count, size,
-                WIDTH=first.shape[1], PRECISION=precision, TILE=tile, **_COST_LAUNCHES[tile],
+            programs.length_kernel[(count * size, 2)](
+                lengths, *views, rows[0], SHORTEST, WIDTH=width, BLOCK=power_of_two(width), num_warps=1
+            )
+            programs.subgraph_cost_kernel[(count, _PAIRS)](
+                feature, of_first, of_second, cosines, lengths, *views, *rows, rate, share, count, size,
+                WIDTH=width, PRECISION=precision, TILE=tile, **_COST_LAUNCHES[tile],
             )  # fmt: skip
         ctx.save_for_backward(*views, *rows, cosines, lengths)
         ctx.settings, ctx.precision = (rate, share), precision
@@ -157,13 +161,13 @@ class _SubgraphCosts(torch.autograd.Function):
         pulls, drags = torch.empty_like(cosines), first.new_empty(2, _PAIRS, count, size)
         gradients = first.new_zeros(2, *first.shape)
         outer = [gradient.contiguous() for gradient in upstream]
-        launch = _GRADIENT_LAUNCHES[tile]
+        launch, programs = _GRADIENT_LAUNCHES[tile], kernels(_KERNELS)
         with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
-            kernels(_KERNELS).pull_kernel[(count, _PAIRS)](
+            programs.pull_kernel[(count, _PAIRS)](
                 pulls, drags, cosines, lengths, *outer, a, b, *ctx.settings, count, size,
                 TILE=tile, **_PULL_LAUNCHES[tile],
             )  # fmt: skip
-            kernels(_KERNELS).embedding_gradient_kernel[(count, -(-width // launch["DEPTH"]))](
+            programs.embedding_gradient_kernel[(count, -(-width // launch["DEPTH"]))](
                 *gradients, pulls, drags, first, second, nodes, a, b, count, size,
                 WIDTH=width, PRECISION=ctx.precision, TILE=tile, **launch,
             )  # fmt: skip

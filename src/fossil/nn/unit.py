@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fossil.accelerate import kernels, serves
+from fossil.accelerate import kernels, power_of_two, serves
 from fossil.nn._stretches import stretches
 
 SHORTEST = 1e-6
@@ -41,7 +41,9 @@ class _UnitVectors(torch.autograd.Function):
             rows = vectors.contiguous()
             unit, length = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
             width = rows.shape[-1]
-            kernels(_KERNELS).unit_kernel[(length.numel(),)](unit, length, rows, SHORTEST, width, BLOCK=_block(width))
+            kernels(_KERNELS).unit_kernel[(length.numel(),)](
+                unit, length, rows, SHORTEST, width, BLOCK=power_of_two(width)
+            )
         else:
             wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
             measured = torch.linalg.vector_norm(wide, dim=-1)
@@ -58,7 +60,7 @@ class _UnitVectors(torch.autograd.Function):
         if _is_fused(unit) and outer.dtype == unit.dtype:
             gradient, width = torch.empty_like(unit), unit.shape[-1]
             kernels(_KERNELS).unit_gradient_kernel[(length.numel(),)](
-                gradient, unit, length, outer, width, BLOCK=_block(width)
+                gradient, unit, length, outer, width, BLOCK=power_of_two(width)
             )
             return gradient
         plain: Tensor = unit.new_empty(unit.shape)
@@ -73,7 +75,3 @@ class _UnitVectors(torch.autograd.Function):
 
 def _is_fused(vectors: Tensor) -> bool:
     return vectors.dtype == torch.float32 and vectors.numel() > 0 and serves(vectors.device)
-
-
-def _block(width: int) -> int:
-    return max(16, 1 << (width - 1).bit_length())
