@@ -58,7 +58,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.momentum import WarmUpCosine, follow, frozen, rising_momentum
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
@@ -181,7 +181,7 @@ class Bgrl(Method[BootstrapGraph]):
             targets = [self.target(*view, learning=True) for view in views]
         loss, record = self.loss([self.predictor(embedding) for embedding in embeddings], targets, prepared)
         momentum = rising_momentum(config.momentum, self.progress)
-        record |= {"loss": loss, "momentum": momentum, "effective_rank": effective_rank(embeddings[0].detach())}
+        record |= {"loss": loss, "momentum": momentum, "effective_rank": sampled_rank(embeddings[0].detach())}
         yield Objective(loss, ("online",), record)
         follow(self.target, self.encoder, momentum)
 

@@ -44,7 +44,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import shuffled
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
 from fossil.nn.encoders import activation_module
@@ -121,7 +121,7 @@ class DGI(Method[DGIGraph]):
         corrupted = self.embed(projected[shuffled(len(projected), random)], prepared.propagation)
         summary = torch.sigmoid(true.mean(0))
         loss = real_or_fake(self.discriminator(true, summary), self.discriminator(corrupted, summary))
-        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": effective_rank(true.detach())})
+        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": sampled_rank(true.detach())})
 
     def embed(self, projected: Tensor, propagation: SparseMatrix) -> Tensor:
         """Return the embeddings (N×D), given X W of the first convolution (N×D)."""

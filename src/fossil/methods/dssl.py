@@ -57,7 +57,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.neighbours import neighbour_table
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
 from fossil.nn.momentum import follow, frozen
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
@@ -204,7 +204,7 @@ class DSSL(Method[DsslGraph]):
         links = self.links(prepared, random)
         parts = self.loss_parts(links, random)
         loss = parts["reconstruction"] + self.config.prior_weight * (parts["prior"] + parts["entropy"])
-        rank = effective_rank(links.embeddings.detach())
+        rank = sampled_rank(links.embeddings.detach())
         yield Objective(loss, ("all",), {"loss": loss, **parts, "effective_rank": rank})
         follow(self.target, self.online, torch.full_like(self.progress, self.config.momentum))
         self.update_prototypes(prepared)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fossil.graph.subgraphs import Subgraphs
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.transport import Solution
 
 Record = dict[str, Tensor | float]
@@ -37,7 +37,7 @@ def describe_step(embeddings: Tensor, fusion: Tensor | None, subgraphs: Subgraph
         "subgraphs": subgraphs.count,
         "skipped_isolated": subgraphs.isolated,
         "skipped_too_small": subgraphs.too_small,
-        "effective_rank": effective_rank(embeddings),
+        "effective_rank": sampled_rank(embeddings),
     }
     if fusion is not None:
         record |= {"lambda_mean": fusion.mean(), "lambda_median": fusion.median(), "lambda_std": fusion.std()}

@@ -46,7 +46,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
-from fossil.nn.contrast import effective_rank, node_contrast
+from fossil.nn.contrast import node_contrast, sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.heads import ProjectionHead
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
@@ -140,7 +140,7 @@ class Grace(Method[GraceGraph]):
         first = self.view(prepared, config.edge_drop_1, config.feature_drop_1, random)
         second = self.view(prepared, config.edge_drop_2, config.feature_drop_2, random)
         loss = node_contrast(self.head(first), self.head(second), config.temperature)
-        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": effective_rank(first.detach())})
+        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": sampled_rank(first.detach())})
 
     def view(self, graph: GraceGraph, edge_drop: float, feature_drop: float, random: torch.Generator) -> Tensor:
         """Return the embeddings (N×D) of one random view."""

@@ -51,7 +51,7 @@ from fossil.graph.structure import row_normalized, symmetric_normalized, undirec
 from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import with_self_loops
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Activation, Branches, activation_module
@@ -200,7 +200,7 @@ class GSC(Method[GSCGraph]):
         edges = sampler.adjacency(nodes) * (1 - torch.eye(config.subgraph_size, device=nodes.device))
         distances = self.compare(embeddings[nodes], generated[nodes], edges, others)
         loss, record = self.contrast(distances, subgraphs)
-        record |= {"subgraphs": subgraphs.count, "effective_rank": effective_rank(embeddings.detach())}
+        record |= {"subgraphs": subgraphs.count, "effective_rank": sampled_rank(embeddings.detach())}
         yield Objective(loss, ("all",), record)
 
     def compare(self, first: Tensor, second: Tensor, edges: Tensor, others: Tensor) -> Distances:

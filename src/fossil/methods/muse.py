@@ -53,7 +53,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import centrality, row_normalized
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import mask_columns, symmetric_scaled
-from fossil.nn.contrast import effective_rank, node_contrast
+from fossil.nn.contrast import node_contrast, sampled_rank
 from fossil.nn.encoders import Branches, DecoupledEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
@@ -203,7 +203,7 @@ class MUSE(Method[GraphTensors]):
         views = self.views(prepared, random)
         loss, record = self.contrast(views)
         fused = fuse(views.original, views.fusion).detach()
-        record |= {"lambda_mean": views.fusion.mean(), "effective_rank": effective_rank(fused)}
+        record |= {"lambda_mean": views.fusion.mean(), "effective_rank": sampled_rank(fused)}
         yield Objective(loss, ("encoder",), record)
 
         with torch.no_grad():

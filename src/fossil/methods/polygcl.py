@@ -53,7 +53,7 @@ from fossil.graph.structure import row_normalized, symmetric_normalized, undirec
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.activation import biased_prelu
 from fossil.nn.augment import shuffled
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
 from fossil.nn.filters import ChebyshevRecurrence, MonotoneFilter, chebyshev_filters
 from fossil.nn.sparse import FeatureMatrix, dropout, rows_of
@@ -145,7 +145,7 @@ class PolyGCL(Method[PolyGCLGraph]):
             "loss": loss,
             "low_weight": self.low_weight.detach().clone(),  # the optimiser changes the parameter itself
             "high_weight": self.high_weight.detach().clone(),
-            "effective_rank": effective_rank(self.mixed(real).detach()),
+            "effective_rank": sampled_rank(self.mixed(real).detach()),
         }
         yield Objective(loss, ("encoder", "filters"), record)
 

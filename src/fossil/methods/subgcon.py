@@ -55,7 +55,7 @@ from fossil.graph.pagerank import Neighbourhoods, convolution_matrices, pagerank
 from fossil.graph.structure import row_normalized, undirected
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
 from fossil.nn.augment import shuffled
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.unit import unit_vectors
 from fossil.settings import Settings, setting
@@ -170,7 +170,7 @@ class SubgCon(Method[SubgConGraph]):
             "loss": loss,
             "own": own.detach().mean(),
             "foreign": foreign_centre.detach().mean(),
-            "effective_rank": effective_rank(centres.detach()),
+            "effective_rank": sampled_rank(centres.detach()),
         }
         yield Objective(loss, ("all",), record)
 

@@ -50,7 +50,7 @@ from fossil.graph.graph import Array, Graph
 from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, SplitName, SplitRule
 from fossil.graph.structure import row_normalized, symmetric_normalized
 from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
-from fossil.nn.contrast import effective_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
 from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
 from fossil.settings import Settings, setting
@@ -201,7 +201,7 @@ class Supervised(Method[SupervisedGraph]):
         loss = torch.nn.functional.cross_entropy(scores, part.labels)
         with torch.no_grad():
             right = (scores.argmax(1) == part.labels).float().mean()
-            rank = effective_rank(scores)
+            rank = sampled_rank(scores)
         yield Objective(loss, ("first", "second"), {"loss": loss, "training_accuracy": right, "effective_rank": rank})
 
     @torch.no_grad()

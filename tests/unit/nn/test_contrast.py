@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.nn.contrast import effective_rank, node_contrast, subgraph_contrast
+from fossil.nn.contrast import effective_rank, node_contrast, sampled_rank, subgraph_contrast
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -140,6 +140,16 @@ def test_effective_rank_of_an_isotropic_cloud_is_its_dimension() -> None:
     assert effective_rank(draw(50_000, 8)).item() == pytest.approx(8, rel=0.01)
     corners = torch.cat([torch.eye(5), -torch.eye(5)])
     assert effective_rank(corners).item() == pytest.approx(5, rel=1e-5)
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 4096, 4097, 50_000])
+def test_sampled_rank_is_that_of_evenly_spaced_rows(nodes: int) -> None:
+    embeddings = draw(nodes, 8)
+    rows = [i for i in range(nodes) if i % max(1, math.ceil(nodes / 4096)) == 0]
+    assert len(rows) <= 4096
+    assert sampled_rank(embeddings).item() == pytest.approx(effective_rank(embeddings[rows]).item(), nan_ok=True)
+    if nodes == 50_000:
+        assert sampled_rank(embeddings).item() == pytest.approx(8, rel=0.01)
 
 
 def test_effective_rank_is_the_participation_of_the_singular_values() -> None:
