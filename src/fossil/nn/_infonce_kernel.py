@@ -51,37 +51,35 @@ def _load_rows(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _cosines(
-    pointer: tl.tensor,
-    rows: tl.tensor,
-    columns: tl.tensor,
+    vectors: tl.tensor,
+    top: tl.tensor,
+    left: tl.tensor,
     total: tl.tensor,
     WIDTH: tl.constexpr,
+    DESCRIBED: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> tl.tensor:
-    """Return the products of TILE rows of Z with TILE others."""
+    """Return the products of the rows of Z from `top` on with those from `left` on, TILE of each."""
+    steps = tl.arange(0, TILE)
     similarity = tl.zeros((TILE, TILE), tl.float32)
     for start in range(0, WIDTH, DEPTH):
-        part = start + tl.arange(0, DEPTH)
-        own = _load_rows(pointer, rows, total, part, WIDTH, WIDTH % DEPTH == 0)
-        other = _load_rows(pointer, columns, total, part, WIDTH, WIDTH % DEPTH == 0)
+        if DESCRIBED:
+            own = vectors.load([top, start])
+            other = vectors.load([left, start])
+        else:
+            part = start + tl.arange(0, DEPTH)
+            own = _load_rows(vectors, top + steps, total, part, WIDTH, WIDTH % DEPTH == 0)
+            other = _load_rows(vectors, left + steps, total, part, WIDTH, WIDTH % DEPTH == 0)
         similarity = _multiply(own, tl.trans(other), similarity)
     return similarity
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _exponentials(
-    similarity: tl.tensor,
-    rows: tl.tensor,
-    columns: tl.tensor,
-    nodes: tl.tensor,
-    count: tl.tensor,
-    factor: tl.tensor,
-    unit: tl.tensor,
-) -> tl.tensor:
-    """Return exp((s - 1)/τ) of cosines s in `1 / factor`, zero on the diagonal and where either takes no part."""
+def _others(weights: tl.tensor, rows: tl.tensor, columns: tl.tensor, nodes: tl.tensor, count: tl.tensor) -> tl.tensor:
+    """Return the weights, zero on the diagonal and where the row or the column takes no part."""
     counts = _takes_part(rows, nodes, count)[:, None] & _takes_part(columns, nodes, count)[None, :]
-    return tl.where(counts & (rows[:, None] != columns[None, :]), tl.exp2(similarity * factor - unit), 0.0)
+    return tl.where(counts & (rows[:, None] != columns[None, :]), weights, 0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -114,7 +112,7 @@ def _place_in_strips(top: tl.tensor, left: tl.tensor, total: tl.tensor, height: 
 def band_sums_kernel(
     sums_pointer: tl.tensor,
     kept_pointer: tl.tensor,
-    vectors_pointer: tl.tensor,
+    vectors: tl.tensor,
     count_pointer: tl.tensor,
     nodes: tl.tensor,
     first_band: tl.tensor,
@@ -122,6 +120,7 @@ def band_sums_kernel(
     height: tl.tensor,
     unit: tl.tensor,
     WIDTH: tl.constexpr,
+    DESCRIBED: tl.constexpr,
     COUNTED: tl.constexpr,
     KEPT: tl.constexpr,
     TILE: tl.constexpr,
@@ -136,7 +135,7 @@ def band_sums_kernel(
     Args:
         sums_pointer: 2×bands×2N float32 sums to write.
         kept_pointer: tiles to write where KEPT, rounded to bfloat16, in strips.
-        vectors_pointer: Z, 2N×WIDTH, contiguous, float16.
+        vectors: Z, 2N×WIDTH, contiguous, float16: where it starts, or its descriptor.
         count_pointer: one int64, read where COUNTED.
         nodes: N.
         first_band: distance of band 0.
@@ -144,6 +143,7 @@ def band_sums_kernel(
         height: rows of a strip, whole tiles.
         unit: `log2(e) / τ`.
         WIDTH: D.
+        DESCRIBED: whether `vectors` is a descriptor, of blocks of TILE×DEPTH.
         COUNTED: whether rows from `count` on, in either view, are left out; not where KEPT.
         KEPT: whether tiles are stored.
         TILE: side of a tile.
@@ -164,8 +164,10 @@ def band_sums_kernel(
     row_sums = tl.zeros((TILE,), tl.float32)
     column_sums = tl.zeros((TILE,), tl.float32)
     if some_row & some_column & (met_twice == 0):
-        similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, TILE, DEPTH)
-        weights = _exponentials(similarity, rows, columns, nodes, count, unit, unit)
+        similarity = _cosines(vectors, top * TILE, left * TILE, total, WIDTH, DESCRIBED, TILE, DEPTH)
+        weights = tl.exp2(similarity * unit - unit)
+        if COUNTED or (distance == 0) | (left * TILE + TILE > total):  # most tiles need no mask
+            weights = _others(weights, rows, columns, nodes, count)
         row_sums = tl.sum(weights, 1)
         if distance > 0:
             column_sums = tl.sum(weights, 0)
@@ -260,8 +262,8 @@ def tile_sums_kernel(
     inside = (rows < height)[:, None] & (columns < width)[None, :]
     places = rows[:, None] * stride + columns[None, :]
     similarity = tl.load(similarity_pointer + places, mask=inside, other=0.0)
-    weights = _exponentials(similarity, top + rows, left + columns, nodes, count, _LOG2_E, unit)
-    weights = tl.where(inside, weights, 0.0)
+    weights = tl.where(inside, tl.exp2(similarity * _LOG2_E - unit), 0.0)
+    weights = _others(weights, top + rows, left + columns, nodes, count)
     tl.store(row_sums_pointer + column_part * height + rows, tl.sum(weights, 1), mask=rows < height)
     tl.store(column_sums_pointer + row_part * width + columns, tl.sum(weights, 0), mask=columns < width)
 
@@ -308,12 +310,13 @@ def tile_weights_kernel(
 @triton.jit(do_not_specialize=["total", "top"])  # type: ignore[untyped-decorator]
 def strip_weights_kernel(
     weights_pointer: tl.tensor,
-    vectors_pointer: tl.tensor,
+    vectors: tl.tensor,
     share_pointer: tl.tensor,
     total: tl.tensor,
     top: tl.tensor,
     unit: tl.tensor,
     WIDTH: tl.constexpr,
+    DESCRIBED: tl.constexpr,
     TILE: tl.constexpr,
     DEPTH: tl.constexpr,
 ) -> None:
@@ -324,12 +327,13 @@ def strip_weights_kernel(
 
     Args:
         weights_pointer: weights to write, rounded to bfloat16: a matrix of as many tiles as there are programs.
-        vectors_pointer: Z, 2N×WIDTH, contiguous, float16.
+        vectors: Z, 2N×WIDTH, contiguous, float16: where it starts, or its descriptor.
         share_pointer: 2N float32 reciprocals of the row sums, zero where a row takes no part.
         total: 2N.
         top: row and column of Z Zᵀ where the strip starts.
         unit: `log2(e) / τ`.
         WIDTH: D.
+        DESCRIBED: whether `vectors` is a descriptor, of blocks of TILE×DEPTH.
         TILE: side of a tile.
         DEPTH: columns of Z multiplied at a time.
     """
@@ -338,11 +342,12 @@ def strip_weights_kernel(
     steps = tl.arange(0, TILE)
     rows = top + down + steps
     columns = top + across + steps
-    similarity = _cosines(vectors_pointer, rows, columns, total, WIDTH, TILE, DEPTH)
+    similarity = _cosines(vectors, top + down, top + across, total, WIDTH, DESCRIBED, TILE, DEPTH)
     row_share = tl.load(share_pointer + tl.minimum(rows, total - 1))
     column_share = tl.load(share_pointer + tl.minimum(columns, total - 1))
     weights = tl.exp2(similarity * unit - unit) * (row_share[:, None] + column_share[None, :])
-    weights = tl.where(rows[:, None] != columns[None, :], weights, 0.0)
+    if down == across:
+        weights = tl.where(rows[:, None] != columns[None, :], weights, 0.0)
     stride = tl.num_programs(1) * TILE
     start = weights_pointer + down.to(tl.int64) * stride + across  # a strip can have more entries than int32 counts
     tl.store(

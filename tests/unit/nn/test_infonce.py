@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,7 @@ CASES: list[tuple[int, int, int | None, float, Products, int | None, int, str]] 
     (60, 32, 50, 0.5, "tf32", None, 1, "bfloat16"),
     (200, 24, None, 0.5, "tf32", None, 2, "float32"),  # four tiles
     (300, 16, None, 0.2, "bfloat16", None, 3, "float32"),  # five
+    (170, 20, None, 0.5, "tf32", None, 3, "float32"),  # rows that are no whole 16 bytes
 ]
 INTERPRETED_TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bfloat16": 1e-3}  # kernels round as they do on a GPU
 
@@ -364,7 +366,7 @@ tools = Path(triton.__file__).parent / "backends/nvidia/bin"
 if not (tools / "cuobjdump").exists() or not (tools / "ptxas").exists():
     sys.exit(77)
 name, pointer, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-strip = {"WIDTH": 512, "TILE": 128, "DEPTH": strips.BAND_DEPTH}
+strip = {"WIDTH": 512, "TILE": 128, "DEPTH": strips.BAND_DEPTH, "DESCRIBED": pointer.startswith("tensordesc")}
 sums = {**strip, "COUNTED": True, "KEPT": False}
 kept = {**strip, "COUNTED": False, "KEPT": True}
 pairs = {"WIDTH": 512, "COUNTED": True, **launches.row_launch(512)}
@@ -378,13 +380,17 @@ kernel, constants, options = {
     "gradient": (launches.pair_gradient_kernel, pairs, warps),
     "losses": (launches.pair_losses_kernel, {"COUNTED": True, "BLOCK": launches.LOSSES}, {}),
 }[name]
-kinds = {"vectors_pointer": pointer, "count_pointer": "*i64"} | dict.fromkeys(("unit", "factor", "exponent"), "fp32")
+kinds = {"vectors": pointer, "count_pointer": "*i64"} | dict.fromkeys(("unit", "factor", "exponent"), "fp32")
 kinds |= dict.fromkeys(("weights_pointer", "kept_pointer", "narrow_pointer"), "*bf16")
 kinds |= {"half_pointer": "*fp16", "shortest": "fp32"}
 signature = {
     name: kinds.get(name, "*fp32" if name.endswith("pointer") else "i32") for name in kernel.arg_names
 } | dict.fromkeys(constants, "constexpr")
-aligned = {(place,): [["tt.divisibility", 16]] for place, name in enumerate(kernel.arg_names) if "pointer" in name}
+aligned = {
+    (place,): [["tt.divisibility", 16]]
+    for place, name in enumerate(kernel.arg_names)
+    if "pointer" in name or name in ("whole", "height") or (name == "vectors" and pointer.startswith("*"))
+}
 source = ASTSource(kernel, signature, constants, aligned)
 compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={**options, "enable_fp_fusion": True})
 binary = folder / "kernel.cubin"
@@ -397,23 +403,18 @@ print(json.dumps({"ptx": compiled.asm["ptx"], "stack": stack, "shared": compiled
 
 @needs_triton
 @pytest.mark.parametrize(
-    ("kernel", "pointer", "products"),
+    ("kernel", "vectors", "products"),
     [
-        ("sums", "*fp16", "f16"),
-        ("kept sums", "*fp16", "f16"),
-        ("kept weights", "*fp16", None),
-        ("strip", "*fp16", "f16"),
-        ("pairs", "*fp32", None),
-        ("gradient", "*fp32", None),
-        ("losses", "*fp32", None),
+        *product(("sums", "kept sums", "strip"), ("*fp16", "tensordesc<fp16[128, 64]>"), ("f16",)),
+        *product(("kept weights", "pairs", "gradient", "losses"), ("*fp32",), (None,)),
     ],
 )
 def test_kernels_compile_for_a_hopper_gpu_with_its_products(
-    kernel: str, pointer: str, products: str | None, tmp_path: Path
+    kernel: str, vectors: str, products: str | None, tmp_path: Path
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(tmp_path / "cache")
-    command = [sys.executable, "-c", COMPILED, kernel, pointer, str(tmp_path)]
+    command = [sys.executable, "-c", COMPILED, kernel, vectors, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode == NO_ASSEMBLER:
         pytest.skip("Triton has no assembler for NVIDIA GPUs here")
@@ -421,5 +422,6 @@ def test_kernels_compile_for_a_hopper_gpu_with_its_products(
     found = json.loads(done.stdout)
     multiplied = [line for line in found["ptx"].splitlines() if "wgmma.mma_async" in line]
     assert any(f".f32.{products}.{products}" in line for line in multiplied) == (products is not None)
+    assert ("cp.async.bulk.tensor" in found["ptx"]) == vectors.startswith("tensordesc")
     assert found["stack"] <= 64  # bytes of a thread: next to nothing is spilled
     assert found["shared"] <= 227 * 1024
