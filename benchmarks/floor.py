@@ -7,7 +7,8 @@ device; the floor is the sum over the parts. Products count forward and backward
   more than those of a dense matrix; two products N×H×D and the two gradients of each; sums over neighbours;
 - generator: two products N×D×D and the two gradients of each; fusion layer: two maps for each view, one gradient;
 - node loss: 16 n² D, with the symmetry of the similarities used and every tile computed twice, and 4 n² exponentials;
-  12 n² D and half the exponentials where the similarities are few enough to be kept, whose bytes are not counted;
+  12 n² D and half the exponentials where the similarities are few enough to be kept, whose bytes are not counted; on a
+  GPU at the rate of 16-bit numbers, which `tf32` takes there too;
 - costs: 5S products K×D×K and the two gradients of each;
 - transport: 8 K³ for each iteration of each of the 3S pairs, in float32 whatever the precision; 2 K² exponentials.
 
@@ -26,7 +27,7 @@ import torch
 
 from fossil.graph.graph import Graph
 from fossil.methods.fossil_settings import FossilSettings
-from fossil.nn._affinities import can_be_kept
+from fossil.nn.infonce import node_contrast_memory
 from fossil.training.runtime import Precision, arithmetic
 from measuring import milliseconds
 
@@ -38,6 +39,7 @@ class Rates(NamedTuple):
 
     Attributes:
         products: FLOP of products at the precision asked for.
+        node_loss: FLOP of the products of the node loss at that precision.
         float32: FLOP of float32 products.
         exponentials: number of them.
         bytes: read and written.
@@ -45,6 +47,7 @@ class Rates(NamedTuple):
     """
 
     products: float
+    node_loss: float
     float32: float
     exponentials: float
     bytes: float
@@ -58,9 +61,12 @@ _H200 = {"float32": 67e12, "tf32": 495e12, "bfloat16": 790e12}
 def rates_of(device: torch.device, precision: Precision) -> Rates:
     """Return the stated rates of an H200; of any other device those measured now."""
     if device.type == "cuda" and "H200" in torch.cuda.get_device_name(device):
-        return Rates(_H200[precision], _H200["float32"], 4.2e12, 4.3e12, "stated: H200")
+        narrow = _H200["float32" if precision == "float32" else "bfloat16"]
+        return Rates(_H200[precision], narrow, _H200["float32"], 4.2e12, 4.3e12, "stated: H200")
+    narrow_ones: Precision = "bfloat16" if precision == "tf32" and device.type == "cuda" else precision
     return Rates(
         _product_rate(device, precision),
+        _product_rate(device, narrow_ones),
         _product_rate(device, "float32"),
         _exponential_rate(device),
         _copy_rate(device),
@@ -100,19 +106,21 @@ class Work:
 
     Attributes:
         products: FLOP of products at the precision of the step.
+        node_loss: FLOP of products of the node loss.
         float32: FLOP of products in float32.
         exponentials: number of them.
         bytes: read and written.
     """
 
     products: float = 0.0
+    node_loss: float = 0.0
     float32: float = 0.0
     exponentials: float = 0.0
     bytes: float = 0.0
 
     def milliseconds(self, rates: Rates) -> float:
         """Return the time of the slowest of the four."""
-        product_time = self.products / rates.products + self.float32 / rates.float32
+        product_time = self.products / rates.products + self.node_loss / rates.node_loss + self.float32 / rates.float32
         return 1e3 * max(product_time, self.exponentials / rates.exponentials, self.bytes / rates.bytes)
 
 
@@ -123,7 +131,7 @@ def work_of(config: FossilSettings, graph: Graph, device: torch.device) -> dict[
     entries = graph.features.nnz if graph.has_sparse_features else N * F
     n = N if config.node_contrast == "all_nodes" else min(N, S * K)
     keeps = device.type == "cpu" or config.node_contrast == "all_nodes"
-    times = 1 if keeps and can_be_kept(torch.empty(2 * n, 0, device=device), None) else 2
+    times = 1 if keeps and node_contrast_memory(n, device) else 2
     weights = F * H + H * D + D * D + 2 * D * config.fusion_hidden
     both_ways = 2 * 2 * _FLOAT  # written and read, forward and backward
     return {
@@ -135,7 +143,7 @@ def work_of(config: FossilSettings, graph: Graph, device: torch.device) -> dict[
         "generator": Work(products=3 * 2 * (2 * N * D * D), float32=2 * 2 * E * D, bytes=both_ways * N * 2 * D),
         "fusion": Work(products=3 * 2 * (2 * N * D * config.fusion_hidden), bytes=both_ways * N * 2 * D),
         "node loss": Work(
-            products=(8 + 4 * times) * n**2 * D, exponentials=2 * times * n**2, bytes=both_ways * 2 * n * D
+            node_loss=(8 + 4 * times) * n**2 * D, exponentials=2 * times * n**2, bytes=both_ways * 2 * n * D
         ),
         "costs": Work(float32=3 * 5 * S * 2 * K**2 * D, bytes=both_ways * 2 * S * K * D),
         "transport": Work(

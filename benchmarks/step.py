@@ -185,10 +185,11 @@ def print_tables(records: list[Record], circumstances: str) -> None:
     print(table(header.split("|"), rows))
     if records:
         rates = records[0]["rates"]
-        tera = {name: f"{rates[name] / 1e12:.3g}" for name in ("products", "float32", "bytes", "exponentials")}
+        tera = {name: f"{rate / 1e12:.3g}" for name, rate in rates.items() if name != "origin"}
         print(
-            f"\nFloor at {tera['products']} TFLOP/s for products, {tera['float32']} in float32, {tera['bytes']} TB/s "
-            f"and {tera['exponentials']} T exponentials/s ({rates['origin']})."
+            f"\nFloor at {tera['products']} TFLOP/s for products, {tera['node_loss']} for those of the node loss, "
+            f"{tera['float32']} in float32, {tera['bytes']} TB/s and {tera['exponentials']} T exponentials/s "
+            f"({rates['origin']})."
         )
     detailed = [record for record in records if "parts_ms" in record]
     if detailed:
