@@ -146,8 +146,8 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     def objectives(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
         """Yield what to minimise in one epoch, in turn; each has been stepped on before the next is computed."""
 
-    def closing(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
-        """Yield what is left to minimise after the last epoch: nothing, for most methods."""
+    def closing(self, prepared: Prepared, random: torch.Generator, epochs: int) -> Iterator[Objective]:
+        """Yield what is left to minimise after the last of `epochs`: nothing, for most methods."""
         return iter(())
 
     @abstractmethod

@@ -44,6 +44,8 @@ from fossil.transport import FusedProblem, Solution, pooled_cosine, solve
 # Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
 _HIDDEN_COPIES, _WIDTH_COPIES = 12, 40
 _MOST_TILE_ROWS, _FEWEST_TILE_ROWS = 4096, 256
+# For each step of the fusion layer after the last epoch: 30 steps after 300, of which ten can be too few (decision 22).
+_EPOCHS_A_CLOSING_STEP = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,11 +190,12 @@ class Fossil(Method[FossilGraph]):
         for queue in (beside, later):
             queue.join(*(value for value in record.values() if isinstance(value, Tensor)))
 
-    def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield the fusion layer's loss after a shared pass: the encoder has taken a step that it has not seen."""
+    def closing(self, prepared: FossilGraph, random: torch.Generator, epochs: int) -> Iterator[Objective]:
+        """Yield the fusion layer's loss after shared passes, again and again: the encoder may have left it behind."""
         config = self.config
         if self.fusion is not None and config.fusion_training == "separate" and config.fusion_pass == "shared":
-            yield self._fusion_after_a_pass(prepared.tensors, random)
+            for _ in range(max(1, epochs // _EPOCHS_A_CLOSING_STEP)):
+                yield self._fusion_after_a_pass(prepared.tensors, random)
 
     def _fusion_after_a_pass(self, graph: GraphTensors, random: torch.Generator) -> Objective:
         assert self.fusion is not None

@@ -110,9 +110,9 @@ class FossilSettings(Settings):
     )
     fusion_pass: Literal["shared", "second"] = setting(
         "shared",
-        "embeddings that the fusion layer's own step sees: those of the contrast and, once, of a pass after the last "
-        "epoch, or those of a second pass right after the encoder's step, as the released code has it at more cost; "
-        "without effect where both are trained as one",
+        "embeddings that the fusion layer's own step sees: those of the contrast and, once for every ten epochs, "
+        "of a pass after the last one, or those of a second pass right after the encoder's step, as the released code "
+        "has it at more cost; without effect where both are trained as one",
     )
     fusion_nonlinear: bool = setting(False, "Section 4.4: ψ has a ReLU between its layers (paper) or none (released)")
     fusion_drop_logit: bool = setting(

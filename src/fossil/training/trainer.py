@@ -99,7 +99,7 @@ class Trainer:
         """Minimise what the method has left to do after the last epoch; save the state before, to train on later."""
         self.random.manual_seed(derive(self.seed, "closing"))
         self.method.train()
-        self._minimise(self.method.closing(self.prepared, self.random))
+        self._minimise(self.method.closing(self.prepared, self.random, self.epoch))
 
     def _make_room(self, error: RuntimeError) -> None:
         """Let the method work in smaller pieces after it ran out of memory, so that the step can be tried again.

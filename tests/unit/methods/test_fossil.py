@@ -110,13 +110,32 @@ def test_a_shared_pass_gives_the_encoder_and_the_gate_the_gradients_of_their_own
         torch.testing.assert_close(together[name], value)
 
 
-def test_after_a_shared_pass_the_gate_takes_a_closing_step_of_its_own() -> None:
-    for which, expected in (("shared", [("fusion",)]), ("second", [])):
+def test_after_shared_passes_the_gate_takes_closing_steps_of_its_own() -> None:
+    for which, epochs, steps in (("shared", 300, 30), ("shared", 29, 2), ("shared", 1, 1), ("second", 300, 0)):
         method, prepared = make(fusion_pass=which)
         passes: list[int] = []
         method.encoder.register_forward_hook(lambda *_, passes=passes: passes.append(1))
-        closing = list(method.closing(prepared, random()))
-        assert [each.groups for each in closing] == expected and len(passes) == len(expected)
+        closing = list(method.closing(prepared, random(), epochs))
+        assert [each.groups for each in closing] == [("fusion",)] * steps and len(passes) == steps
+
+
+def test_a_gate_that_was_left_behind_finds_back_on_closing() -> None:
+    method, prepared = make(fusion_learning_rate=0.01, fusion_l2=100)
+    trainer = Trainer(method, prepared, 0, CPU)
+
+    def weight_of_structure() -> float:
+        fusion = method.encode(prepared).fusion
+        assert fusion is not None
+        return fusion.mean().item()
+
+    assert method.fusion is not None
+    with torch.no_grad():
+        method.fusion.join.weight.zero_()
+        method.fusion.join.bias.fill_(4)
+    assert weight_of_structure() > 0.9
+    trainer.epoch = 300
+    trainer.close()
+    assert weight_of_structure() < 0.1
 
 
 @pytest.mark.parametrize(

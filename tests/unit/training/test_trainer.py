@@ -277,7 +277,7 @@ def test_out_of_memory_that_cannot_be_helped_is_one_clear_error(hungry: Hungry) 
 class Closing(Toy):
     """Has something left to do after the last epoch."""
 
-    def closing(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+    def closing(self, prepared: Tensor, random: torch.Generator, epochs: int) -> Iterator[Objective]:
         self.seen.append(("closing", torch.rand(1, generator=random).item()))
         yield Objective(self.left.square(), ("left",), {})
 
