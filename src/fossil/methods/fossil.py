@@ -44,7 +44,8 @@ from fossil.transport import FusedProblem, Solution, pooled_cosine, solve
 # Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
 _HIDDEN_COPIES, _WIDTH_COPIES = 12, 40
 _MOST_TILE_ROWS, _FEWEST_TILE_ROWS = 4096, 256
-# For each step of the fusion layer after the last epoch: 30 steps after 300, of which ten can be too few (decision 22).
+# After the last epoch the fusion layer takes a step for every so many: 30 after 300, of which 10 can be too few
+# (decision 22).
 _EPOCHS_A_CLOSING_STEP = 10
 
 
