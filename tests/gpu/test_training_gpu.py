@@ -63,6 +63,27 @@ def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
                 assert float(other[key]) == pytest.approx(float(one[key]), rel=1e-3)
 
 
+@pytest.mark.parametrize("name", ["fossil", "fossil_v2"])
+def test_recorded_closing_steps_do_what_plain_ones_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    replays: list[int] = []
+    replay = torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda self: (replays.append(1), replay(self))[1])
+    plain, _ = trained(name, replay=False)
+    recorded, _ = trained(name, replay=True)
+    recorded.load_state({key: value.clone() for key, value in plain.state().items()}, 100)
+    plain.epoch = 100
+    replays.clear()
+    before = {part: value.clone() for part, value in plain.method.named_parameters()}
+    for trainer in (plain, recorded):
+        trainer.close()
+    assert len(replays) == plain.method.closing_steps(100) - Replay.warm_up
+    weights = dict(recorded.method.named_parameters())
+    for part, value in plain.method.named_parameters():
+        moved = (value - before[part]).norm()
+        assert (moved > 0) == part.startswith("fusion."), part
+        assert (weights[part] - value).norm() <= 0.01 * moved, part
+
+
 def test_trainings_leave_no_memory_behind() -> None:
     def left() -> int:
         trained("dgi", replay=True)

@@ -146,8 +146,12 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     def objectives(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
         """Yield what to minimise in one epoch, in turn; each has been stepped on before the next is computed."""
 
-    def closing(self, prepared: Prepared, random: torch.Generator, epochs: int) -> Iterator[Objective]:
-        """Yield what is left to minimise after the last of `epochs`: nothing, for most methods."""
+    def closing_steps(self, epochs: int) -> int:
+        """Return how often to minimise what `closing` yields after the last of `epochs`: never, for most methods."""
+        return 0
+
+    def closing(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
+        """Yield what to minimise in one step after the last epoch, in turn."""
         return iter(())
 
     @abstractmethod

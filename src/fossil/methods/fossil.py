@@ -191,12 +191,16 @@ class Fossil(Method[FossilGraph]):
         for queue in (beside, later):
             queue.join(*(value for value in record.values() if isinstance(value, Tensor)))
 
-    def closing(self, prepared: FossilGraph, random: torch.Generator, epochs: int) -> Iterator[Objective]:
-        """Yield the fusion layer's loss after shared passes, again and again: the encoder may have left it behind."""
+    def closing_steps(self, epochs: int) -> int:
+        """Return how many steps of its own the fusion layer takes after shared passes, which may leave it behind."""
         config = self.config
-        if self.fusion is not None and config.fusion_training == "separate" and config.fusion_pass == "shared":
-            for _ in range(max(1, epochs // _EPOCHS_A_CLOSING_STEP)):
-                yield self._fusion_after_a_pass(prepared.tensors, random)
+        if self.fusion is None or config.fusion_training != "separate" or config.fusion_pass != "shared":
+            return 0
+        return max(1, epochs // _EPOCHS_A_CLOSING_STEP)
+
+    def closing(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield the fusion layer's loss."""
+        yield self._fusion_after_a_pass(prepared.tensors, random)
 
     def _fusion_after_a_pass(self, graph: GraphTensors, random: torch.Generator) -> Objective:
         assert self.fusion is not None

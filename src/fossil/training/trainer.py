@@ -16,6 +16,8 @@ from fossil.seeding import derive
 from fossil.settings import Settings, setting
 from fossil.training.runtime import Precision, Record, Replay, arithmetic, is_out_of_memory
 
+Objectives = Callable[[Any, torch.Generator], Iterator[Objective]]
+
 
 class TrainingSettings(Settings):
     """How long and on what to train."""
@@ -62,7 +64,7 @@ class Trainer:
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
         self.epoch, self._moved = 0, False
         self.replay = replay and device.type == "cuda" and method.capturable
-        self._update = self._make_update()
+        self._update = self._make_update(self.method.objectives)
 
     def run(self, epochs: int, after_epoch: Callable[[int, Record], bool]) -> None:
         """Train up to `epochs` in all; `after_epoch(epoch, record)` may stop it by returning True."""
@@ -99,7 +101,11 @@ class Trainer:
         """Minimise what the method has left to do after the last epoch; save the state before, to train on later."""
         self.random.manual_seed(derive(self.seed, "closing"))
         self.method.train()
-        self._minimise(self.method.closing(self.prepared, self.random, self.epoch))
+        close, steps = self._make_update(self.method.closing), self.method.closing_steps(self.epoch)
+        # A recorded epoch keeps its memory for itself, and is over.
+        self._update = self._make_update(self.method.objectives)
+        for _ in range(steps):
+            close()
 
     def _make_room(self, error: RuntimeError) -> None:
         """Let the method work in smaller pieces after it ran out of memory, so that the step can be tried again.
@@ -119,23 +125,24 @@ class Trainer:
         warnings.warn(
             f"Out of memory in epoch {self.epoch + 1}: going on in smaller pieces.", FossilWarning, stacklevel=4
         )
-        self._update = self._make_update()
+        self._update = self._make_update(self.method.objectives)
         if device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _make_update(self) -> Callable[[], Record]:
+    def _make_update(self, objectives: Objectives) -> Callable[[], Record]:
         # Through a weak reference, so that a trainer and all it holds on a GPU go as soon as nobody needs them.
-        here = weakref.proxy(self)
-        return Replay(lambda: here._follow(), self.random) if self.replay else lambda: here._follow()
+        here: Trainer = weakref.proxy(self)
 
-    def _follow(self) -> Record:
-        return self._minimise(self.method.objectives(self.prepared, self.random))
+        def update() -> Record:
+            return here._minimise(objectives)
 
-    def _minimise(self, objectives: Iterator[Objective]) -> Record:
+        return Replay(update, self.random) if self.replay else update
+
+    def _minimise(self, objectives: Objectives) -> Record:
         """Take a step on each objective in turn."""
         records: list[Record] = []
         with arithmetic(self.precision, self.random.device):
-            for objective in objectives:
+            for objective in objectives(self.prepared, self.random):
                 for optimizer in self.optimizers.values():
                     optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(objective.terms or objective.loss)
@@ -166,7 +173,8 @@ class Trainer:
                     moments.setdefault(int(index), {})[name] = value.clone()
             optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         self.epoch = epoch
-        self._update = self._make_update()  # a recording would go on with the tensors that were there before
+        # A recording would go on with the tensors that were there before.
+        self._update = self._make_update(self.method.objectives)
 
 
 def _optimizer(group: ParameterGroup, device: torch.device) -> torch.optim.Optimizer:
