@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
+from sklearn.preprocessing import normalize
 
 from fossil.errors import EvaluationError, SettingError
 from fossil.evaluation import protocol as module
@@ -54,6 +55,25 @@ def test_paper_score_equals_a_plain_search_with_scikit_learn(noisy):
     assert found.validation_accuracy == pytest.approx(validation[best])
     assert found.accuracy == pytest.approx(accuracy_score(labels[split.test], predicted))
     assert found.macro_f1 == pytest.approx(f1_score(labels[split.test], predicted, average="macro"))
+
+
+@pytest.mark.parametrize("name", ["paper", "released"])
+def test_unit_rows_are_scored_as_rows_that_scikit_learn_has_normalized(name, noisy):
+    rows, labels = noisy
+    rows[7] = 0
+    lengths = 10.0 ** np.random.default_rng(0).uniform(-3, 3, size=(len(rows), 1))
+    rule = protocol(f"{name}-unit-rows")
+    found, longer, expected, as_they_are = (
+        [replace(one, test_maximum=None) for one in score(values, labels, kind, graph_name="mine", seeds=range(3))]
+        for values, kind in (
+            (rows, rule),
+            (lengths * rows, rule),
+            (normalize(rows), protocol(name)),
+            (lengths * rows, protocol(name)),
+        )
+    )
+    assert found == expected and longer == found != as_they_are
+    assert "divided by their length" in rule.describe() and "divided by their length" not in protocol(name).describe()
 
 
 def test_only_the_released_protocol_reports_the_test_maximum(noisy):
