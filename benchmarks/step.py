@@ -143,8 +143,8 @@ def measure_reference(graph: Graph, config: Any, device: torch.device, arguments
 def in_turns(graph: Graph, config: Any, device: torch.device, arguments: argparse.Namespace) -> Record:
     """Return the time of our step and of the reference, each a median of steps that take turns.
 
-    A processor that others use as well is not as fast in one minute as in the next. Of two steps at each turn the second
-    is timed: it finds caches and memory as a step of its own kind left them, as in training.
+    A processor that others use as well is not as fast in one minute as in the next. Of two steps at each turn the
+    second is timed: it finds caches and memory as a step of its own kind left them, as in training.
     """
     needed = _DENSE_COPIES * 4 * graph.num_nodes**2 if config.node_contrast == "all_nodes" else 0
     if needed > arguments.reference_memory * 1e9:
