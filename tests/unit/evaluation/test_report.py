@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from rich.console import Console
 
-from fossil.errors import EvaluationError, RunError
+from fossil.errors import EvaluationError, FossilWarning, RunError
 from fossil.evaluation.protocol import protocol, score
 from fossil.evaluation.report import Row, evaluate_runs, score_features, table_of
 from fossil.evaluation.statistics import Summary
@@ -49,6 +50,21 @@ def make_run(
     write_embeddings(path, graph.ids, vectors, None)
     write_json(path / "summary.json", {})
     return Run.open(path)
+
+
+@pytest.mark.parametrize(("longer", "warned"), [(50, False), (5000, True)])
+def test_vectors_of_very_different_length_are_warned_about(tmp_path: Path, longer: float, warned: bool) -> None:
+    run = make_run(tmp_path / "a")
+    vectors = run.arrays["vectors"].copy()
+    vectors[:6] *= longer
+    write_embeddings(run.path, run.graph.ids, vectors, None)
+    run = Run.open(run.path)
+    expectation = pytest.warns(FossilWarning, match="--protocol paper-unit-rows") if warned else nullcontext()
+    with expectation:
+        evaluate_runs([run], PAPER, splits=1, device="cpu")
+    evaluate_runs([run], protocol("paper-unit-rows"), splits=1, device="cpu")  # any warning is an error here
+    scores = json.loads((run.path / "scores-paper-unit-rows.json").read_text())
+    assert scores["protocol"]["unit_rows"]
 
 
 def test_a_single_run_is_scored_on_ten_splits_from_its_own_seed_on(tmp_path: Path) -> None:
