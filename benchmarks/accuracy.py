@@ -70,7 +70,10 @@ def main() -> None:
     if arguments.methods == ["all"]:
         arguments.methods = sorted(methods())
 
-    records = read(arguments.results)
+    try:
+        records = read(arguments.results)
+    except ValueError as error:
+        parser.error(str(error))
     done = {key_of(record) for record in records}
     began = time.perf_counter()
     for seed in range(0 if arguments.table_only else arguments.seeds):
@@ -170,12 +173,26 @@ def _outcome(record: dict[str, Any]) -> str:
 def key_of(record: dict[str, Any]) -> str:
     """Return what makes two records the same measurement."""
     names = ("graph", "method", "preset", "set", "direction", "protocol", "epochs", "splits", "precision", "seed")
-    return json.dumps([record[name] for name in names], sort_keys=True)
+    return json.dumps([*(record[name] for name in names), record.get("code")], sort_keys=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records that exist already."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """Return the records that exist already.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    records = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            record = json.loads(line)
+            key_of(record)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"--results: line {number} of {path} is no record of this script; name another file"
+            ) from error
+        records.append(record)
+    return records
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
@@ -184,7 +201,8 @@ def print_table(records: list[dict[str, Any]]) -> None:
     for record in records:
         extras = [f"{key}={value}" for key, value in record["set"].items()]
         extras += [record["direction"]] if record["direction"] != "keep" else []
-        extras += [record["precision"]] if record["precision"] == "bfloat16" else []
+        extras += [record["precision"]] if record["precision"] != "tf32" else []
+        extras += [f"({record['code']})"] if "code" in record else []
         variant = " ".join([record["preset"], *extras])
         rows[record["method"], variant, record["protocol"], record["graph"]].append(record)
     header = "method|variant|protocol|graph|encoders × splits|accuracy|test maximum|published|seconds|peak GB|λ mean"
