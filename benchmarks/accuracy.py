@@ -187,7 +187,7 @@ def read(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
             key_of(record)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"--results: line {number} of {path} is no record of this script; name another file"
             ) from error
