@@ -12,6 +12,7 @@ demo: $(STAMP)
 # Two workers with a thread each: more threads than cores would wait for each other.
 test: $(STAMP) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 tests/interpreted
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -27,15 +27,15 @@ from typing import Any
 import torch
 
 import fossil
+from fossil.evaluation.evaluate import score_result
 from fossil.evaluation.protocol import protocol
-from fossil.evaluation.report import score_result
-from fossil.fit import resolve_epochs
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
-from fossil.graph.source import open_graph
 from fossil.methods.registry import get_method, methods, recipes
+from fossil.readers.source import open_graph
+from fossil.runs.plan import resolve_epochs
 from fossil.settings import parse_assignments
-from fossil.training.runtime import describe_device, resolve_device
+from fossil.training.devices import describe_device, resolve_device
 
 GRAPHS = ["cora", "citeseer", "pubmed", "coauthor_cs", "actor", "chameleon", "squirrel"]
 _WHOLE_TABLE = 5  # encoders
@@ -86,7 +86,7 @@ def main() -> None:
                     "set": parse_assignments(arguments.assignments),
                     "direction": arguments.direction,
                     "protocol": arguments.protocol,
-                    "epochs": resolve_epochs(method, graph, arguments.epochs),
+                    "epochs": resolve_epochs(get_method(method), graph, arguments.epochs),
                     "splits": arguments.splits,
                     "precision": arguments.precision,
                     "seed": seed,
@@ -113,7 +113,7 @@ def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str,
     where = resolve_device(device)
     graph = graph_of(wanted["graph"], wanted["direction"])
     if where.type == "cuda":
-        gc.collect()  # recorded steps of earlier trainings hold memory until then
+        gc.collect()  # captured steps of earlier trainings hold memory until then
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(where)
     began = time.perf_counter()

@@ -23,8 +23,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from fossil.seeding import numpy_generator
-from fossil.transport import FusedProblem, Solution, feasible_fused_gromov_wasserstein, solve
-from fossil.transport.problem import to_pot_alpha
+from fossil.transport import BAPG, Feasible, FusedProblem, Solution, to_pot_alpha
 
 Array = NDArray[np.float64]
 Pairs = Sequence[tuple["Attributed", "Attributed"]]
@@ -186,24 +185,18 @@ class Setting:
 
     def __call__(self, problem: FusedProblem) -> Solution:
         """Solve."""
-        if not self.feasible:
-            return solve(problem, step=self.step, iterations=self.iterations, gradient="none")
-        return feasible_fused_gromov_wasserstein(
-            *problem.tensors().values(),
-            alpha=problem.alpha,
-            step=self.step,
-            iterations=self.iterations,
-            tolerance=None,
-            gradient="none",
-        )
+        kind = Feasible if self.feasible else BAPG
+        return kind(step=self.step, iterations=self.iterations, tolerance=None, gradient="none")(problem)
 
     def cells(self) -> tuple[str, str, str]:
         """Return the first cells of a row."""
         return "feasible" if self.feasible else "BAPG", f"{self.step:g}", str(self.iterations)
 
 
-BAPG = [Setting(step, iterations) for step in STEPS for iterations in ITERATIONS]
-SETTINGS = [*BAPG, *(Setting(step, iterations, feasible=True) for step, iterations in FEASIBLE)]
+SETTINGS = [
+    *(Setting(step, iterations) for step in STEPS for iterations in ITERATIONS),
+    *(Setting(step, iterations, feasible=True) for step, iterations in FEASIBLE),
+]
 
 
 # --- the tables -----------------------------------------------------------------------------------------------------

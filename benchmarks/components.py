@@ -1,6 +1,6 @@
 """The parts of FOSSIL's training step, each timed alone on what the rest of the step would give it.
 
-On a GPU each part is recorded and replayed like the whole step, so that the times are those of the device and not of
+On a GPU each part is captured and replayed like the whole step, so that the times are those of the device and not of
 the processor that launches kernels. Forward and backward of a part are timed together and forward alone; a backward
 pass is their difference.
 """
@@ -13,18 +13,19 @@ import torch
 from torch import Tensor
 
 from fossil.graph.graph import Graph
-from fossil.graph.subgraphs import Subgraphs
-from fossil.methods.fossil import Fossil, FossilGraph
-from fossil.methods.fossil_stages import View
+from fossil.methods.fossil import Fossil
+from fossil.methods.fossil.stages import FossilGraph
 from fossil.methods.registry import get_method
-from fossil.nn.contrast import subgraph_contrast
+from fossil.nn.encoders import Branches
+from fossil.ops.precision import Products, arithmetic
+from fossil.sampling.subgraphs import Subgraphs
 from fossil.seeding import torch_generator
 from fossil.settings import Settings
-from fossil.training.runtime import Precision, Replay, arithmetic
+from fossil.training.capture import CapturedStep
 from fossil.training.trainer import Trainer
 from measuring import milliseconds
 
-_WARM_UP = {"cpu": 1, "cuda": Replay.warm_up + 2}
+_WARM_UP = {"cpu": 1, "cuda": CapturedStep.warm_up + 2}
 
 
 def make_trainer(
@@ -32,22 +33,22 @@ def make_trainer(
     config: Settings,
     graph: Graph,
     device: torch.device,
-    precision: Precision,
+    precision: Products,
     seed: int,
     *,
     replay: bool = True,
 ) -> Trainer:
-    """Return a trainer of FOSSIL as `fossil.fit` makes it."""
+    """Return a trainer of FOSSIL as `fossil.runs.fit` makes it."""
     model = get_method(method).build(config, graph.num_features, seed).to(device)
     return Trainer(model, model.prepare(graph, device), seed, device, precision, replay=replay)
 
 
 def step_milliseconds(trainer: Trainer, repeats: int) -> float:
-    """Return the time of a whole step, warmed up and, where the trainer may, recorded."""
+    """Return the time of a whole step, warmed up and, where the trainer may, captured."""
     device = trainer.random.device
 
     def advance(steps: int) -> None:
-        trainer.run(trainer.epoch + steps, lambda *_: False)
+        trainer.run(trainer.steps + steps, lambda *_: False)
 
     advance(_WARM_UP[device.type])
     return milliseconds(lambda: advance(1), device, repeats)
@@ -69,8 +70,9 @@ class Components:
         self.weights = [weight for group in trainer.groups.values() for weight in group.parameters]
         with arithmetic(trainer.precision, self.device):
             self.subgraphs = self._sampled()
-            self.original, self.generated = (_leaf(view) for view in self._views())
-            compared = method.compared(self.original, self.generated, self.subgraphs)
+            self.branches = self._branches().detached()
+            self.arriving = [view.detach() for view in self._views()]
+            compared = method.compared(*self.arriving, self.subgraphs)
             # The gradient stops at what the losses look at; that it is spread over all nodes belongs to the encoder.
             self.compared = compared._replace(
                 first=compared.first.detach().requires_grad_(), second=compared.second.detach().requires_grad_()
@@ -106,41 +108,46 @@ class Components:
                 part()
             return {"nothing": nothing}
 
-        call: Callable[[], object] = Replay(once, self.random) if self.trainer.replay else once
+        call: Callable[[], object] = CapturedStep(once, self.random) if self.trainer.replay else once
         for _ in range(_WARM_UP[self.device.type]):
             call()
         return milliseconds(call, self.device, repeats)
 
     def _sampled(self) -> Subgraphs:
         sampler = self.prepared.sampler
-        drawn = sampler.sample(sampler.draw_anchors(self.method.config.num_anchors, self.random), self.random)
-        return drawn.trimmed() if self.device.type == "cpu" else drawn
+        anchors = sampler.draw_anchors(self.method.config.num_anchors, self.random)
+        return sampler.sample(anchors, self.random).compact()
 
-    def _views(self) -> tuple[View, View]:
+    def _branches(self) -> Branches:
+        graph = self.prepared.tensors
+        branches: Branches = self.method.encoder(graph.features, graph.propagation, self.random)
+        return branches
+
+    def _views(self) -> list[Tensor]:
         method, graph, random = self.method, self.prepared.tensors, self.random
-        original = method.view(graph, method.encoder(graph.features, graph.propagation, random), random)
-        return original, method.view(graph, method.generator(original.branches, graph, random), random)
+        branches = self._branches()
+        generated = method.generator(branches, graph, random)
+        return [method.fuse(each, graph, random)[0] for each in (branches, generated)]
 
     def _views_with_backward(self) -> object:
-        embeddings = [view.embeddings for view in self._views()]
-        arriving = [view.embeddings.detach() for view in (self.original, self.generated)]
-        return torch.autograd.grad(embeddings, self.weights, arriving, allow_unused=True)
+        return torch.autograd.grad(self._views(), self.weights, self.arriving, allow_unused=True)
 
     def _transport(self) -> Tensor:
         pairs = self.method.pair(self.subgraphs, self.prepared.sampler, self.random)
-        alike, _ = self.method.compare(self.compared, pairs, self.method.problem(self.compared, pairs))
-        return subgraph_contrast(alike, len(self.subgraphs.nodes), self.subgraphs.usable.repeat(3))
+        return self.method.subgraph_loss(self.compared, pairs)[0]
 
     def _node_loss(self) -> Tensor:
-        return self.method.node_loss(self.compared)
+        loss = self.method.node_loss(self.compared)
+        assert loss is not None
+        return loss
 
     def _pulled(self, loss: Tensor) -> object:
         return torch.autograd.grad(loss, [self.compared.first, self.compared.second], allow_unused=True)
 
-    def _losses(self) -> tuple[Tensor, ...]:
-        """Return the terms of the contrastive loss, after all that an epoch computes."""
-        found = [each.terms for each in self.method.objectives(self.prepared, self.random) if "encoder" in each.groups]
-        return found[0]
+    def _losses(self) -> list[Tensor]:
+        """Return the terms of the contrastive loss, after all that a step computes."""
+        found = [each.terms for each in self.method.step(self.prepared, self.random) if "encoder" in each.groups]
+        return list(found[0].values())
 
     def _losses_with_backward(self) -> object:
         return torch.autograd.grad(self._losses(), self.weights, allow_unused=True)
@@ -150,9 +157,8 @@ class Components:
         fusion = self.method.fusion
         if fusion is None:
             return None
-        branches = self.original.branches
-        gate = fusion(branches, self.prepared.tensors.centrality, self.random)
-        return torch.autograd.grad(self.method.penalty(gate, branches)[0], list(fusion.parameters()))
+        gate = fusion(self.branches, self.prepared.tensors.centrality, self.random)
+        return torch.autograd.grad(self.method.penalty(gate, self.branches).total, list(fusion.parameters()))
 
     def _optimise(self) -> None:
         for weight in self.weights:
@@ -160,9 +166,3 @@ class Components:
                 weight.grad = torch.zeros_like(weight)
         for optimizer in self.trainer.optimizers.values():
             optimizer.step()
-
-
-def _leaf(view: View) -> View:
-    """Return the view as a constant whose embeddings a gradient can be asked for."""
-    fusion = None if view.fusion is None else view.fusion.detach()
-    return View(view.embeddings.detach().requires_grad_(), view.branches.detached(), fusion)

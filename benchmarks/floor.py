@@ -26,9 +26,9 @@ from typing import NamedTuple
 import torch
 
 from fossil.graph.graph import Graph
-from fossil.methods.fossil_settings import FossilSettings
-from fossil.nn.infonce import node_contrast_memory
-from fossil.training.runtime import Precision, arithmetic
+from fossil.methods.fossil.settings import FossilSettings
+from fossil.ops.infonce import node_contrast_memory
+from fossil.ops.precision import Products, arithmetic
 from measuring import milliseconds
 
 _FLOAT = 4  # bytes
@@ -58,12 +58,12 @@ class Rates(NamedTuple):
 _H200 = {"float32": 67e12, "tf32": 495e12, "bfloat16": 790e12}
 
 
-def rates_of(device: torch.device, precision: Precision) -> Rates:
+def rates_of(device: torch.device, precision: Products) -> Rates:
     """Return the stated rates of an H200; of any other device those measured now."""
     if device.type == "cuda" and "H200" in torch.cuda.get_device_name(device):
         narrow = _H200["float32" if precision == "float32" else "bfloat16"]
         return Rates(_H200[precision], narrow, _H200["float32"], 4.2e12, 4.3e12, "stated: H200")
-    narrow_ones: Precision = "bfloat16" if precision == "tf32" and device.type == "cuda" else precision
+    narrow_ones: Products = "bfloat16" if precision == "tf32" and device.type == "cuda" else precision
     return Rates(
         _product_rate(device, precision),
         _product_rate(device, narrow_ones),
@@ -74,7 +74,7 @@ def rates_of(device: torch.device, precision: Precision) -> Rates:
     )
 
 
-def _product_rate(device: torch.device, precision: Precision) -> float:
+def _product_rate(device: torch.device, precision: Products) -> float:
     size = 4096 if device.type == "cuda" else 1024
     matrix = torch.ones(size, size, device=device, dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32)
     with arithmetic("tf32" if precision == "tf32" else "float32", device):

@@ -26,10 +26,11 @@ import scipy.sparse as sp
 import torch
 
 from components import Components, make_trainer, step_milliseconds
+from fossil.datasets.synthetic import csbm
 from fossil.errors import FossilError
-from fossil.fit import resolve_settings
 from fossil.graph.graph import Graph
-from fossil.graph.synthetic import csbm
+from fossil.methods.registry import get_method
+from fossil.runs.plan import resolve_settings
 from fossil.seeding import numpy_generator
 from fossil.settings import parse_assignments
 from fossil.training.trainer import Trainer
@@ -104,7 +105,7 @@ def measure(wanted: Record, device: torch.device, arguments: argparse.Namespace)
         began = time.perf_counter()
         graph = made_graph(wanted, arguments.seed)
         drawn = time.perf_counter()
-        _, config = resolve_settings(wanted["method"], None, "", wanted["set"])
+        _, config = resolve_settings(get_method(wanted["method"]), None, "", wanted["set"])
         trainer = make_trainer(wanted["method"], config, graph, device, arguments.precision, arguments.seed)
         prepared = time.perf_counter()
         whole = step_milliseconds(trainer, arguments.repeats)

@@ -23,8 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fossil.nn import infonce
-from fossil.nn.infonce import Products, node_contrast
+from fossil.ops import infonce
+from fossil.ops.infonce import node_contrast
+from fossil.ops.precision import Products
 from measuring import RESULTS, Record, clear, hardware, milliseconds, peak_gigabytes, table
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
@@ -83,7 +84,7 @@ def circumstances_of(name: str, products: Products, device: torch.device) -> Ite
         torch.backends.cuda.matmul.allow_tf32 = products == "tf32"
         stack.callback(setattr, torch.backends.cuda.matmul, "allow_tf32", before)
         if name == BARE:
-            stack.enter_context(mock.patch.object(infonce, "serves", lambda device: False))
+            stack.enter_context(mock.patch.object(infonce, "supports", lambda *_: False))
         yield
 
 

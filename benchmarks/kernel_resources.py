@@ -10,9 +10,9 @@ and stores of spilled registers inside the iteration; those outside it run once 
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -20,17 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import triton  # type: ignore[import-untyped]
-from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
-from triton.compiler import ASTSource  # type: ignore[import-untyped]
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
-from fossil.nn import _infonce_kernel as node_loss
-from fossil.nn import _infonce_launches as node_launches
-from fossil.nn import _infonce_strips as node_strips
-from fossil.nn import _row_kernel as rows_of_views
-from fossil.transport._bapg_kernel import bapg_kernel
-from fossil.transport._envelope_kernel import envelope_kernel
-from fossil.transport.launches import GRADIENT_LAUNCHES, SOLVER_LAUNCHES, Launch, Precision, scoring_precision
+from fossil.ops.triton import infonce, infonce_kernels, infonce_pairs, infonce_strips
+from fossil.ops.triton.bapg import SOLVER_LAUNCHES, bapg_kernel
+from fossil.ops.triton.envelope import GRADIENT_LAUNCHES, envelope_kernel, scoring_precision
+from fossil.ops.triton.tiles import Launch, Precision
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
@@ -101,12 +98,13 @@ class Resources:
 def compile_kernel(
     kernel: Any, constants: dict[str, Any], options: dict[str, Any], types: dict[str, str] | None = None
 ) -> Resources:
-    """Compile a kernel, with `types` for pointers to anything but float32, and read its machine code."""
+    """Compile a kernel, with `types` of what is no pointer to float32, and read its machine code."""
     kinds = {"pointer": "*fp32"} | dict.fromkeys(("alpha", "unit", "shortest", "factor", "exponent"), "fp32")
     signature = {name: kinds.get(name.rsplit("_", 1)[-1], "i32") for name in kernel.arg_names}
     signature |= (types or {}) | dict.fromkeys(constants, "constexpr")
     places = [place for place, name in enumerate(kernel.arg_names) if name.endswith("_pointer")]
     aligned = {(place,): [["tt.divisibility", 16]] for place in places}  # as PyTorch allocates
+    options = options | {"enable_fp_fusion": True}  # as every launch has it
     compiled = triton.compile(ASTSource(kernel, signature, constants, aligned), target=TARGET, options=options)
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "kernel.cubin"
@@ -171,28 +169,31 @@ def _constants(kernel: Any, tile: int, precision: Precision) -> dict[str, Any]:
 
 def node_loss_kernels() -> Iterator[tuple[str, int, Any, dict[str, Any], dict[str, Any], dict[str, str]]]:
     """Yield products, D, kernel, constants, options and types of pointers for each kernel of the node loss."""
-    count, half = {"count_pointer": "*i64"}, {"vectors_pointer": "*fp16"}
+    block = f"tensordesc<fp16[{infonce_strips.BAND_TILE}, {infonce_strips.BAND_DEPTH}]>"
+    count, half = {"count_pointer": "*i64"}, {"vectors": block}
     for width in (64, 512):
-        strips = {"WIDTH": width, "TILE": node_strips.BAND_TILE, "DEPTH": node_strips.BAND_DEPTH}
-        options, kept = node_strips.BAND_LAUNCH, {"kept_pointer": "*bf16"}
+        strips = {"WIDTH": width, "TILE": infonce_strips.BAND_TILE, "DEPTH": infonce_strips.BAND_DEPTH}
+        strips["DESCRIBED"] = True
+        options, kept = infonce_strips.BAND_LAUNCH, {"kept_pointer": "*bf16"}
         for switches in ({"COUNTED": True, "KEPT": False}, {"COUNTED": False, "KEPT": True}):
-            yield "float16", width, node_loss.band_sums_kernel, strips | switches, options, half | count | kept
-        yield "float16", width, node_loss.strip_weights_kernel, strips, options, half | {"weights_pointer": "*bf16"}
-    tile, warps = {"TILE": node_strips.KEPT_TILE}, {"num_warps": node_strips.KEPT_WARPS}
-    yield "any", 0, node_loss.kept_weights_kernel, tile, warps, {"kept_pointer": "*bf16"}
+            yield "float16", width, infonce_kernels.band_sums_kernel, strips | switches, options, half | count | kept
+        weights = {"weights_pointer": "*bf16"}
+        yield "float16", width, infonce_kernels.strip_weights_kernel, strips, options, half | weights
+    tile, warps = {"TILE": infonce_strips.KEPT_TILE}, {"num_warps": infonce_strips.KEPT_WARPS}
+    yield "any", 0, infonce_kernels.kept_weights_kernel, tile, warps, {"kept_pointer": "*bf16"}
     for width in (64, 512):
-        launch = node_launches.row_launch(width)
+        launch = infonce_pairs.row_launch(width)
         constants = {"WIDTH": width, "COUNTED": True, "BLOCK": launch.pop("BLOCK")}
-        yield "any", width, rows_of_views.pair_gradient_kernel, constants, launch, count
+        yield "any", width, infonce_pairs.pair_gradient_kernel, constants, launch, count
         narrow = {"half_pointer": "*fp16", "narrow_pointer": "*bf16"}
-        yield "float16", width, rows_of_views.unit_pairs_kernel, constants | {"NARROW": True}, launch, count | narrow
-    losses = {"COUNTED": True, "BLOCK": node_launches.LOSSES}
-    yield "any", 0, node_loss.pair_losses_kernel, losses, {"num_warps": 4}, count
-    rows, columns = node_launches.WEIGHT_PART
-    weights = {"ROWS": rows, "COLUMNS": columns}
-    yield "float32", 0, node_loss.tile_weights_kernel, weights, {"num_warps": 4}, {}
-    sums = {"COUNTED": True, "TILE": node_launches.TILE_PART}
-    yield "float32", 0, node_loss.tile_sums_kernel, sums, {"num_warps": 8}, count
+        yield "float16", width, infonce_pairs.unit_pairs_kernel, constants | {"NARROW": True}, launch, count | narrow
+    losses = {"COUNTED": True, "BLOCK": infonce.LOSSES}
+    yield "any", 0, infonce_kernels.pair_losses_kernel, losses, {"num_warps": 4}, count
+    rows, columns = infonce.WEIGHT_PART
+    parts = {"ROWS": rows, "COLUMNS": columns}
+    yield "float32", 0, infonce_kernels.tile_weights_kernel, parts, {"num_warps": 4}, {}
+    sums = {"COUNTED": True, "TILE": infonce.TILE_PART}
+    yield "float32", 0, infonce_kernels.tile_sums_kernel, sums, {"num_warps": 8}, count
 
 
 def print_node_loss() -> None:
@@ -202,7 +203,7 @@ def print_node_loss() -> None:
     titles += ["instructions", "tensor", "local"]
     print(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}")
     for products, width, kernel, constants, options, types in node_loss_kernels():
-        found = compile_kernel(kernel, constants, options | {"enable_fp_fusion": True}, types)
+        found = compile_kernel(kernel, constants, options, types)
         count = found.operations
         cells = [kernel.__name__, products, width or "any", options["num_warps"], options.get("num_stages", "–")]
         cells += [found.registers, found.stack, f"{found.shared / 1024:g} KB", found.programs(options["num_warps"])]
@@ -210,11 +211,8 @@ def print_node_loss() -> None:
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
-def main() -> None:
-    """Print both tables, the launches in use first in each tile."""
-    if sys.argv[1:] == ["node_loss"]:
-        print_node_loss()
-        return
+def print_transport() -> None:
+    """Print the tables of the solver and of the gradient, the launches in use first in each tile."""
     print(f"# Transport kernels compiled for sm_90 by Triton {triton.__version__}\n")
     titles = ["use", "tile", "precision", "warps", "limit", "registers", "stack", "shared", "programs"]
     titles += ["instructions", "FFMA", "tensor", "local", "issued"]
@@ -229,6 +227,16 @@ def main() -> None:
             print(row(name, tile, precision, launch, compile_kernel(kernel, constants, launch.options())), flush=True)
         print()
     print(NOTES, end="")
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="?", default="transport", choices=["transport", "node_loss"])
+    if parser.parse_args().kernels == "node_loss":
+        print_node_loss()
+    else:
+        print_transport()
 
 
 if __name__ == "__main__":

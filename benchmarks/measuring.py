@@ -146,7 +146,7 @@ class Ledger:
         known = self.known.get(self._identity(wanted | self.setting))
         if known is not None or time.perf_counter() > self.deadline:
             return known
-        # A step that could not be recorded, or ran in less memory than it wanted, says so in a warning.
+        # A step that could not be captured, or ran in less memory than it wanted, says so in a warning.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FossilWarning)
             record: Record = wanted | measure() | self.setting

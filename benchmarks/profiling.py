@@ -21,10 +21,10 @@ def print_profile(trainer: Trainer, name: str) -> None:
     step_milliseconds(trainer, 1)
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if on_gpu else [ProfilerActivity.CPU]
-    with profile(activities=activities) as recorded:
-        trainer.run(trainer.epoch + STEPS, lambda *_: False)
+    with profile(activities=activities) as watched:
+        trainer.run(trainer.steps + STEPS, lambda *_: False)
         now(device)
-    events = list(recorded.key_averages())
+    events = list(watched.key_averages())
     busy = [(event, _own_time(event, on_gpu)) for event in events]
     busy = sorted(((event, time) for event, time in busy if time > 0), key=lambda pair: -pair[1])
     total = sum(time for _, time in busy)

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from fossil.graph.graph import Graph
 from fossil.methods.fossil import Fossil
-from fossil.methods.fossil_settings import FossilSettings
+from fossil.methods.fossil.settings import FossilSettings
 
 _EXPANSIONS = 5  # after the first neighbours: six hops in all
 _UNUSED = {"fusion_pass", "solver_gradient"}  # a second pass and the unrolled gradient are what this file is about

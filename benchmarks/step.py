@@ -5,7 +5,7 @@
     python benchmarks/step.py --device cpu --graphs cora --repeats 3
     python benchmarks/step.py --device cuda --precision tf32 --profile cora
 
-"Ours" is the step as it is trained: on a GPU recorded once and replayed; "eager" is the same step without that. The
+"Ours" is the step as it is trained: on a GPU captured once and replayed; "eager" is the same step without that. The
 reference (`reference.py`) takes the step of the authors' code on the same graph with the same settings. Each time is a
 median after a warm-up; on a CPU the two take turns. The floor is computed from the arithmetic and the bytes of a step
 (`floor.py`), and the second table has the parts of our step, each timed alone (`components.py`).
@@ -21,13 +21,14 @@ import torch
 
 from components import Components, make_trainer, step_milliseconds
 from floor import floor_of, rates_of
-from fossil.fit import resolve_settings
-from fossil.graph.catalog import known_name
+from fossil.datasets.catalog import known_name
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
-from fossil.graph.source import open_graph
+from fossil.methods.registry import get_method
+from fossil.ops.precision import Products, arithmetic
+from fossil.readers.source import open_graph
+from fossil.runs.plan import resolve_settings
 from fossil.settings import Settings, parse_assignments
-from fossil.training.runtime import Precision, arithmetic
 from measuring import Ledger, Record, clear, milliseconds, parser, peak_gigabytes, ready, table
 from profiling import print_profile
 from reference import Reference
@@ -88,7 +89,7 @@ def opened(name: str, arguments: argparse.Namespace) -> tuple[Graph, Settings]:
     """Return a graph and the settings it is trained with."""
     graph = open_graph(name, treatment=Treatment(direction=arguments.direction)).graph
     chosen = parse_assignments(arguments.assignments)
-    return graph, resolve_settings(arguments.method, None, known_name(graph), chosen)[1]
+    return graph, resolve_settings(get_method(arguments.method), None, known_name(graph), chosen)[1]
 
 
 def measure(name: str, device: torch.device, arguments: argparse.Namespace) -> Record:
@@ -128,7 +129,7 @@ def measure_ours(
 def measure_reference(graph: Graph, config: Any, device: torch.device, arguments: argparse.Namespace) -> Record:
     """Return time and memory of the released algorithm, or why there are none."""
     # It has no mixed precision; the nearest it can do is TF32.
-    precision: Precision = "tf32" if arguments.precision == "bfloat16" else arguments.precision
+    precision: Products = "tf32" if arguments.precision == "bfloat16" else arguments.precision
     clear(device)
     try:
         step = Reference(config, graph, device, arguments.seed).step

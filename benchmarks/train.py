@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 import fossil
-from fossil.evaluation.protocol import protocol, score
+from fossil.evaluation.protocol import protocol
+from fossil.evaluation.tasks.node_classification import score
 from fossil.graph.graph import Graph
-from fossil.graph.source import open_graph
+from fossil.readers.source import open_graph
 from fossil.settings import parse_assignments
 from measuring import Ledger, Record, clear, now, parser, peak_gigabytes, ready, table
 

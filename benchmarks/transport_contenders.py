@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fossil.transport import FusedProblem, solve
-from fossil.transport.problem import to_pot_alpha
+from fossil.transport import BAPG, FusedProblem, to_pot_alpha
 
 ALPHA = 0.5
 INNER_ITERATIONS = 20
@@ -73,7 +72,8 @@ def ours(problem: FusedProblem, step: float, iterations: int, backward: bool) ->
     gradient: Any = "envelope" if backward else "none"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small steps are measured on purpose
-        found = solve(problem, step=step, iterations=iterations, gradient=gradient, symmetric=True, check=False)
+        solver = BAPG(step=step, iterations=iterations, tolerance=None, gradient=gradient, symmetric=True)
+        found = solver(problem, check=False)
     return found.value, found.plan
 
 

@@ -15,12 +15,11 @@ from rich.table import Table
 
 import fossil
 from fossil.errors import FossilError, RunError
-from fossil.evaluation.protocol import protocol, score
-from fossil.evaluation.report import score_features
+from fossil.evaluation.protocol import protocol
 from fossil.evaluation.statistics import paired_difference
-from fossil.fit import TrainingInterruptedError
-from fossil.picture import draw_map
-from fossil.run import Run
+from fossil.evaluation.tasks.node_classification import NodeClassification
+from fossil.report.map import draw_map
+from fossil.runs.loop import TrainingInterruptedError
 
 SPLITS = range(10)
 OWN_FOLDER = Path("demo-run")  # the demo may replace what it left there before, and nothing else
@@ -60,12 +59,9 @@ def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
         progress=True,
     )
     console.print("scoring on 10 splits ...")
-    rule, labels = (
-        protocol("paper").updated({"nodes_per_class": 5, "per_class_graphs": ("digits",)}),
-        result.graph.labels,
-    )
-    learnt = score(result.vectors, labels, rule, graph_name="digits", seeds=SPLITS)
-    raw = score_features(result.graph, rule, SPLITS)
+    rule = protocol("paper").updated({"nodes_per_class": 5, "per_class_graphs": ("digits",)})
+    task = NodeClassification(rule)
+    learnt, raw = (task.score(vectors, result.graph, SPLITS) for vectors in (result.vectors, result.graph.features))
 
     table = Table("input of the linear probe", "accuracy", "95 % interval", title="Test accuracy, 5 labels per digit")
     for name, scores in {"raw pixels": raw, "FOSSIL embeddings": learnt}.items():
@@ -76,7 +72,7 @@ def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
     console.print(table)
     console.print(rule.describe("digits"), highlight=False)
 
-    fusion = Run.open(out).summary["lambda"]
+    fusion = fossil.load(out).summary["lambda"]
     console.print(
         f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
         f"middle half {fusion['quartiles'][0]:.3g} to {fusion['quartiles'][1]:.3g}.",

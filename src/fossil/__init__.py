@@ -16,29 +16,39 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from fossil import transport as transport
     from fossil.api import embed as embed
+    from fossil.api import evaluate as evaluate
+    from fossil.api import load as load
     from fossil.errors import FossilError as FossilError
     from fossil.estimator import FossilEmbedder as FossilEmbedder
-    from fossil.fit import Embeddings as Embeddings
     from fossil.graph.graph import Graph as Graph
-    from fossil.graph.source import open_graph as open_graph
-    from fossil.run import Run as Run
+    from fossil.readers.source import open_graph as open_graph
+    from fossil.runs.embeddings import Embeddings as Embeddings
+    from fossil.runs.embeddings import FitResult as FitResult
+    from fossil.runs.run import Run as Run
 
 _PUBLIC = {
-    "Embeddings": "fossil.fit",
+    "Embeddings": "fossil.runs.embeddings",
+    "FitResult": "fossil.runs.embeddings",
     "FossilEmbedder": "fossil.estimator",
     "FossilError": "fossil.errors",
     "Graph": "fossil.graph.graph",
-    "Run": "fossil.run",
+    "Run": "fossil.runs.run",
     "embed": "fossil.api",
-    "open_graph": "fossil.graph.source",
+    "evaluate": "fossil.api",
+    "load": "fossil.api",
+    "open_graph": "fossil.readers.source",
 }
-__all__ = [*_PUBLIC, "__version__"]
+_MODULES = ("transport",)
+__all__ = [*_PUBLIC, *_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"fossil.{name}")
     raise AttributeError(f"module 'fossil' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""`fossil.embed`: a graph goes in, vectors come out."""
+"""`fossil.embed`, `fossil.load` and `fossil.evaluate`: a graph goes in, vectors come out, and are scored."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from typing import Any
 
 from rich.console import Console
 
-from fossil.fit import Embeddings, fit
+from fossil.evaluation.evaluate import evaluate
 from fossil.graph.findings import Treatment
-from fossil.graph.source import open_graph
-from fossil.run import check_intent
-from fossil.settings import check_seed
+from fossil.methods.registry import Kind
+from fossil.runs.embeddings import FitResult
+from fossil.runs.fit import fit
+from fossil.runs.plan import plan_run
+from fossil.runs.run import Run
 from fossil.training.progress import LiveReporter, Silent
-from fossil.training.trainer import TrainingSettings
+
+__all__ = ["embed", "evaluate", "load"]
 
 
 def embed(
     source: Any,
     *,
     out: str | Path | None = None,
-    method: str = "fossil",
+    method: str | Kind = "fossil",
     preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     epochs: int | None = None,
     device: str = "auto",
     precision: str = "float32",
+    replay: bool = True,
     checkpoint_seconds: float = 15.0,
     treatment: Treatment | Mapping[str, Any] | None = None,
     resume: bool = False,
@@ -35,7 +39,7 @@ def embed(
     use_recipe: bool = True,
     progress: bool = False,
     **reading: Any,
-) -> Embeddings:
+) -> FitResult:
     """Learn a vector for every node of a graph.
 
     Args:
@@ -43,20 +47,21 @@ def embed(
             `.graphml` file), a `Graph`, NetworkX graph, PyG `Data`, SciPy matrix, or a pair (adjacency, features) or
             (nodes, edges) of data frames.
         out: run folder to write.
-        method: name of the method; `fossil_v2` is the one for large graphs.
+        method: name of the method, or its class; `fossil_v2` is the one for large graphs.
         preset: named set of switches; the method's first when None (`released` for FOSSIL).
         settings: single settings of the method, for example `{"alpha": 0.3}`.
         seed: everything random is derived from it, 0 to 2³² - 1; the same seed gives the same bits on a CPU.
         epochs: training steps; by default those of the graph's recipe, or of the method.
         device: `auto`, `cpu`, `cuda`.
         precision: of products outside the transport solver, `float32`, `tf32` or `bfloat16`.
+        replay: on a GPU, capture the training step once as a CUDA graph and replay it.
         checkpoint_seconds: least time between two checkpoints.
         treatment: what is done about self loops, direction and other oddities.
         resume: go on with the run in `out`.
         force: replace the run in `out`.
         use_recipe: apply the settings published for this graph, if any.
         progress: show a progress bar.
-        **reading: further arguments of `fossil.graph.read.read_graph`, such as `label` or `roles`.
+        **reading: further arguments of `fossil.open_graph`, such as `label` or `roles`.
 
     Returns:
         Vectors keyed by the caller's own node ids.
@@ -65,25 +70,36 @@ def embed(
     >>> result["digit-0042"].shape
     (16,)
     """
-    seed = check_seed(seed)
-    check_intent(resume=resume, force=force)
-    if treatment is not None and not isinstance(treatment, Treatment):
-        treatment = Treatment.build(treatment)
-    training = TrainingSettings.build(
-        {"epochs": epochs, "device": device, "precision": precision, "checkpoint_seconds": checkpoint_seconds}
-    )
-    return fit(
-        open_graph(source, treatment=treatment, **reading),
+    training = {
+        "epochs": epochs,
+        "device": device,
+        "precision": precision,
+        "replay": replay,
+        "checkpoint_seconds": checkpoint_seconds,
+    }
+    plan = plan_run(
+        source,
         method=method,
         preset=preset,
         settings=settings,
         training=training,
         seed=seed,
-        out=None if out is None else Path(out),
+        out=out,
         resume=resume,
         force=force,
-        source=str(source) if isinstance(source, str | Path) else type(source).__name__,
         treatment=treatment,
         use_recipe=use_recipe,
-        reporter=LiveReporter(Console(stderr=True)) if progress else Silent(),
+        **reading,
     )
+    return fit(plan, LiveReporter(Console(stderr=True)) if progress else Silent())
+
+
+def load(path: str | Path) -> Run:
+    """Open a run folder: its configuration, vectors and trained method, without executing anything in it.
+
+    `Run.embeddings` has the vectors, `Run.embed` makes those of other nodes.
+
+    Raises:
+        RunError: there is no run in that folder.
+    """
+    return Run.open(path)

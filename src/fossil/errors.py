@@ -7,6 +7,8 @@ prints both and leaves with `exit_status`; a library user reads them in one sent
 from __future__ import annotations
 
 import difflib
+import inspect
+import warnings
 from collections.abc import Iterable
 
 
@@ -60,3 +62,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"Did you mean {close[0]!r}?"
     return f"Known names: {', '.join(options)}."
+
+
+def warn_the_caller(message: str) -> None:
+    """Warn at the line outside this package, so that with Python's default filter each such line warns once."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("fossil."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, FossilWarning, stacklevel=level)

@@ -10,21 +10,21 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fossil.errors import GraphError
-from fossil.fit import fit
 from fossil.graph.graph import Array
-from fossil.graph.source import open_graph
-from fossil.settings import check_seed
-from fossil.training.trainer import TrainingSettings
+from fossil.methods.registry import Kind
+from fossil.readers.source import open_graph
+from fossil.runs.fit import fit
+from fossil.runs.plan import plan_run
 
 
-class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FossilEmbedder(TransformerMixin, BaseEstimator):
     """Learns node embeddings; follows scikit-learn's conventions with a graph in place of a matrix.
 
     `fit(X)` takes whatever `fossil.embed` takes: a catalogue name, a path, a `Graph`, a pair (adjacency, features), ...
     Labels (`y`) are never looked at.
 
     Args:
-        method: name of the method.
+        method: name of the method, or its class.
         preset: named set of switches; the method's first when None.
         epochs: training steps; the method's own when None.
         settings: single settings of the method.
@@ -47,7 +47,7 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "fossil",
+        method: str | Kind = "fossil",
         preset: str | None = None,
         epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -63,20 +63,19 @@ class FossilEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn from a graph."""
-        seed = check_seed(self.random_state)
-        loaded = open_graph(X)
-        result = fit(
-            loaded,
+        plan = plan_run(
+            X,
             method=self.method,
             preset=self.preset,
             settings=self.settings,
-            training=TrainingSettings.build({"epochs": self.epochs, "device": self.device}),
-            seed=seed,
+            training={"epochs": self.epochs, "device": self.device},
+            seed=self.random_state,
         )
+        result = fit(plan)
         self.embedding_, self.fusion_, self.ids_ = result.vectors, result.fusion, result.ids
         self.n_features_in_ = result.graph.num_features
         self.history_ = result.history
-        self.plan_ = loaded.plan
+        self.plan_ = plan.loaded.plan
         self._method = result.method
         return self
 

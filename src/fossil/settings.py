@@ -7,12 +7,13 @@ errors that offer the nearest valid name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from fossil.errors import SettingError, nearest
 
@@ -25,6 +26,7 @@ def setting(
     *,
     search: Sequence[Any] | None = None,
     origin: str = "",
+    only_with: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     **bounds: Any,
 ) -> Any:
     """Declare one setting.
@@ -34,6 +36,8 @@ def setting(
         meaning: one line, shown in help texts and documentation.
         search: values a hyper-parameter search may try.
         origin: where the default comes from (a section of the paper, the released code, a decision of ours).
+        only_with: other settings and their values, a single one, several, or a range, without which this one has no
+            effect; or several such mappings, of which one must hold.
         **bounds: pydantic bounds such as `ge`, `gt`, `le`, `lt`.
     """
     extra: dict[str, Any] = {}
@@ -41,6 +45,8 @@ def setting(
         extra["search"] = list(search)
     if origin:
         extra["origin"] = origin
+    if only_with:
+        extra["only_with"] = [only_with] if isinstance(only_with, Mapping) else list(only_with)
     return Field(default, description=meaning, json_schema_extra=extra or None, **bounds)
 
 
@@ -83,15 +89,57 @@ class Settings(BaseModel):
         field = cls.model_fields[name.split(".")[0]]
         return f"{name}: {field.description} (default {field.default!r})."
 
+    def refuse_idle(self, given: Iterable[str]) -> None:
+        """Raise SettingError for the first of these settings that has no effect beside the others."""
+        for name in given:
+            conditions = self.conditions(name)
+            if conditions and not any(self._holds(condition) for condition in conditions):
+                wanted = describe_conditions(conditions)
+                actual = ", ".join(f"{other}={getattr(self, other)}" for other in conditions[0])
+                raise SettingError(
+                    f"{name}={getattr(self, name)} has no effect: it counts only with {wanted}, and here is {actual}.",
+                    remedy="Leave it out, or change the other setting.",
+                )
+
+    def _holds(self, condition: Mapping[str, Any]) -> bool:
+        return all(getattr(self, name) in _values(wanted) for name, wanted in condition.items())
+
+    @classmethod
+    def conditions(cls, name: str) -> list[Mapping[str, Any]]:
+        """Return without which settings this one has no effect: one of the mappings must hold; empty for none."""
+        return list(cls._declared(name).get("only_with", ()))
+
     @classmethod
     def search_space(cls) -> dict[str, list[Any]]:
         """Return the values a search may try, by setting."""
-        space = {}
-        for name, field in cls.model_fields.items():
-            extra = field.json_schema_extra
-            if isinstance(extra, dict) and isinstance(extra.get("search"), list):
-                space[name] = list(extra["search"])  # type: ignore[arg-type]
-        return space
+        declared = {name: cls._declared(name).get("search") for name in cls.model_fields}
+        return {name: list(values) for name, values in declared.items() if values is not None}
+
+    @classmethod
+    def _declared(cls, name: str) -> dict[str, Any]:
+        extra = cls.model_fields[name].json_schema_extra
+        return dict(extra) if isinstance(extra, dict) else {}
+
+
+def describe_conditions(conditions: Sequence[Mapping[str, Any]]) -> str:
+    """Return in words without which settings another has no effect.
+
+    >>> describe_conditions([{"encoder": ("gcn", "gcnii"), "layers": range(2, 100)}])
+    'encoder gcn or gcnii and layers from 2 on'
+    """
+    return ", or with ".join(
+        " and ".join(f"{name} {_in_words(wanted)}" for name, wanted in condition.items()) for condition in conditions
+    )
+
+
+def _in_words(wanted: Any) -> str:
+    if isinstance(wanted, range):
+        return f"from {wanted.start} on"
+    return " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in _values(wanted))
+
+
+def _values(wanted: Any) -> Collection[Any]:
+    return wanted if isinstance(wanted, tuple | list | range) else (wanted,)
 
 
 def _least(rule: object) -> float:
@@ -133,3 +181,39 @@ def parse_assignments(assignments: Iterable[str], example: str = "--set alpha=0.
                 value = float(value)
         values[key.strip()] = value
     return values
+
+
+def meaning(settings: type[Settings], name: str) -> str:
+    """Return what a setting means, and without which others it has no effect."""
+    conditions = settings.conditions(name)
+    only = f"; only with {describe_conditions(conditions)}" if conditions else ""
+    return f"{settings.model_fields[name].description}{only}"
+
+
+def choices(field: FieldInfo) -> list[Any]:
+    """Return the values that a setting can have, where they can be listed."""
+    if field.annotation is bool:
+        return [True, False]
+    return list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else []
+
+
+def bounds(field: FieldInfo) -> list[str]:
+    """Return the bounds of a setting, such as `≥ 1`."""
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    return [
+        f"{sign} {getattr(bound, name):g}"
+        for bound in field.metadata
+        for name, sign in signs.items()
+        if getattr(bound, name, None) is not None
+    ]
+
+
+def spelt(value: object) -> str:
+    """Return a value as `--set` reads it.
+
+    >>> spelt(None), spelt(True), spelt(5e-4), spelt("gcn")
+    ('null', 'true', '0.0005', 'gcn')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -21,6 +21,11 @@ import yaml
 from fossil.errors import RunError
 
 
+def user_cache(name: str) -> Path:
+    """Return the folder of this package's cache for one purpose, in `$XDG_CACHE_HOME/fossil` or `~/.cache/fossil`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fossil" / name
+
+
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it to `path`.
 
@@ -90,7 +95,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
             return {name: content[name] for name in content.files}
     except FileNotFoundError as error:
         raise RunError(f"{path} is missing.", remedy="The run is not finished: go on with --resume.") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise RunError(f"{path} is damaged ({error}).", remedy="Make it again with --resume or --force.") from error
 
 

@@ -26,12 +26,6 @@ from fossil.training.progress import describe
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-_WIDTHS = ("hidden", "predictor_hidden", "fusion_hidden", "projection", "width")
-_COUNTS = {"num_anchors": 20, "subgraph_size": 4, "context_size": 5, "batch_size": 16, "gcnii_layers": 2}
-_SPLIT = {"num_classes": 3, "split_seed": 0}  # what a run fills in
-# At this temperature raw inner products (the paper's letter) stay within float32 even with sums over neighbours.
-_MILD = {"temperature": 2.0}
-SMALL = dict(zip(_WIDTHS, (16, 16, 5, 8, 8), strict=True)) | _COUNTS | _SPLIT | _MILD
 NODES, FEATURES = 40, 6
 METHODS = sorted(methods())
 PRESETS = [(name, preset) for name in METHODS for preset in get_method(name).presets]
@@ -61,7 +55,7 @@ KINDS = ["plain", "isolated nodes", "directed", "one feature", "sparse features"
 
 
 def small_settings(kind: type[Method[Any]]) -> dict[str, Any]:
-    return {name: value for name, value in SMALL.items() if name in kind.Config.model_fields}
+    return {name: value for name, value in kind.small.items() if name in kind.Config.model_fields}
 
 
 def trainer(name: str, preset: str | None = None, *, graph: str = "plain", seed: int = 0, **changes: Any) -> Trainer:
@@ -165,9 +159,9 @@ def test_every_parameter_is_in_one_group_and_learns_from_some_objective(name: st
     grouped = [id(p) for group in method.parameter_groups().values() for p in group.parameters]
     assert sorted(grouped) == sorted(id(p) for p in method.parameters() if p.requires_grad)
     learnt: set[str] = set()
-    for objective in method.objectives(trained.prepared, torch.Generator().manual_seed(0)):
+    for objective in method.step(trained.prepared, torch.Generator().manual_seed(0)):
         method.zero_grad(set_to_none=True)
-        objective.loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(list(objective.terms.values()))
         stepped = {id(p) for group in objective.groups for p in method.parameter_groups()[group].parameters}
         for parameter_name, parameter in method.named_parameters():
             if parameter.grad is not None and parameter.grad.abs().sum() > 0:
@@ -194,11 +188,11 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(name: str, pr
     train(whole, epochs=3)
     stopped.run(3, lambda epoch, record: epoch == 1)
     save_tensors(tmp_path / "checkpoint", stopped.state(), {})
-    continued.load_state(load_tensors(tmp_path / "checkpoint").tensors, stopped.epoch)
-    assert continued.epoch == 1
+    continued.load_state(load_tensors(tmp_path / "checkpoint").tensors, stopped.steps)
+    assert continued.steps == 1
     train(continued, epochs=3)
     expected, found = whole.method.state_dict(), continued.method.state_dict()
-    assert continued.epoch == 3 and all(torch.equal(expected[key], found[key]) for key in expected)
+    assert continued.steps == 3 and all(torch.equal(expected[key], found[key]) for key in expected)
     vectors = [one.method.encode(one.prepared).vectors for one in (whole, continued)]
     assert torch.equal(*vectors)
 
@@ -318,7 +312,8 @@ def test_wrong_presets_and_settings_are_refused_with_the_nearest_name(name: str)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_introduces_itself(name: str) -> None:
     kind = get_method(name)
-    assert kind.name == name and kind.title and kind.paper and kind.__doc__
+    assert kind.name == name and kind.title and kind.paper and kind.__doc__ and all(kind.cost)
+    assert set(kind.small) | set(kind.filled_in) <= set(kind.Config.model_fields)
     assert next(iter(kind.presets))
 
 

@@ -6,9 +6,8 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from fossil.transport import FusedProblem, gromov_wasserstein, solve, wasserstein
-from fossil.transport.problem import to_pot_alpha
-from fossil.transport.scaling import rescale
+from fossil.ops.scaling import rescale
+from fossil.transport import BAPG, FusedProblem, gromov_wasserstein, to_pot_alpha, wasserstein
 
 SEEDS = 20
 
@@ -33,7 +32,7 @@ def test_the_limit_lies_below_exact_assignment_by_a_known_amount(
     # The reference figures are means over twenty other draws of the same law, hence the wide band.
     costs = torch.stack([draw(10, 10, seed=seed) for seed in range(SEEDS)])
     exact = [cost[linear_sum_assignment(cost.numpy())].mean() for cost in costs]
-    solution = wasserstein(costs, step=step, iterations=iterations, tolerance=None)
+    solution = wasserstein(costs, solver=BAPG(step=step, iterations=iterations, tolerance=None))
     found = (solution.value - torch.stack(exact)).mean().item()
     assert found == pytest.approx(difference, rel=0.25)
     assert solution.row_error.mean().item() == pytest.approx(row_error, rel=0.25)
@@ -42,7 +41,8 @@ def test_the_limit_lies_below_exact_assignment_by_a_known_amount(
 def test_few_iterations_with_a_large_step_stay_above_exact_assignment() -> None:
     costs = torch.stack([draw(10, 10, seed=seed) for seed in range(SEEDS)])
     exact = torch.stack([cost[linear_sum_assignment(cost.numpy())].mean() for cost in costs])
-    found = (wasserstein(costs, step=5.0, iterations=20, tolerance=None).value - exact).mean().item()
+    solution = wasserstein(costs, solver=BAPG(step=5.0, iterations=20, tolerance=None))
+    found = (solution.value - exact).mean().item()
     assert found == pytest.approx(0.063, abs=0.02)
 
 
@@ -59,9 +59,8 @@ def relabelled_distances() -> tuple[Tensor, Tensor]:
 
 def share_recognised(step: float, constant_terms: bool) -> float:
     first, second = relabelled_distances()
-    solution = gromov_wasserstein(
-        first, second, step=step, iterations=1000, tolerance=None, constant_terms=constant_terms
-    )
+    solver = BAPG(step=step, iterations=1000, tolerance=None, constant_terms=constant_terms)
+    solution = gromov_wasserstein(first, second, solver=solver)
     return (solution.value < 1e-3).double().mean().item()
 
 
@@ -96,7 +95,7 @@ def test_row_sums_are_exact_after_a_row_step_and_column_sums_after_a_column_step
 
 def test_plan_is_that_of_pot_after_the_same_iterations() -> None:
     problem = random_problem()
-    ours = solve(problem, step=0.2, iterations=40).plan
+    ours = BAPG(step=0.2, iterations=40, tolerance=None)(problem).plan
     for index in range(problem.batch):
         plan = ot.gromov.BAPG_fused_gromov_wasserstein(
             *(tensor[index].numpy() for tensor in problem.tensors().values()),
@@ -123,9 +122,10 @@ def test_shifted_and_plain_exponentials_agree_where_the_plain_ones_do_not_overfl
 def test_unrolled_gradient_passes_finite_differences() -> None:
     problem = random_problem().part(0, 1)
     cost = problem.feature_cost.clone().requires_grad_()
+    solver = BAPG(step=0.3, iterations=6, tolerance=None, gradient="unrolled")
 
     def value(feature_cost: Tensor) -> Tensor:
         tensors = {**problem.tensors(), "feature_cost": feature_cost}
-        return solve(FusedProblem(**tensors, alpha=0.5), step=0.3, iterations=6, gradient="unrolled").value
+        return solver(FusedProblem(**tensors, alpha=0.5)).value
 
     assert torch.autograd.gradcheck(value, (cost,))

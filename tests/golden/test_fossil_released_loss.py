@@ -10,11 +10,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fossil.accelerate import Beside
 from fossil.graph.graph import Graph
-from fossil.graph.subgraphs import Subgraphs
-from fossil.methods.fossil import Fossil, FossilGraph
-from fossil.methods.fossil_stages import Pairs, View
+from fossil.methods.fossil import Fossil
+from fossil.methods.fossil.stages import Compared, FossilGraph, Pairs
+from fossil.nn.encoders import Branches
+from fossil.ops.fusion_gate import Gate
+from fossil.sampling.subgraphs import Subgraphs
 
 NODES, FEATURES = 24, 7
 SUBGRAPHS = torch.tensor(
@@ -160,14 +161,27 @@ class Case(NamedTuple):
     prepared: FossilGraph
     plain: Plain
 
-    def views(self) -> tuple[View, View]:
+    def branches(self) -> Branches:
         graph = self.prepared.tensors
-        original = self.method.view(graph, self.method.encoder(graph.features, graph.propagation), None)
-        return original, self.method.view(graph, self.method.generator(original.branches, graph, None), None)
+        branches: Branches = self.method.encoder(graph.features, graph.propagation)
+        return branches
 
-    def contrast(self) -> tuple[Tensor, dict[str, Tensor]]:
-        total, parts, _ = self.method.contrast(*self.views(), self.pairs(), Beside(torch.device("cpu")))
-        return total, parts
+    def gate(self) -> Gate:
+        gate = self.method.fuse(self.branches(), self.prepared.tensors, None)[1]
+        assert gate is not None
+        return gate
+
+    def compared(self, pairs: Pairs) -> Compared:
+        graph, branches = self.prepared.tensors, self.branches()
+        H, _ = self.method.fuse(branches, graph, None)
+        H_hat, _ = self.method.fuse(self.method.generator(branches, graph, None), graph, None)
+        return self.method.compared(H, H_hat, pairs.subgraphs)
+
+    def contrast(self) -> tuple[Tensor, Tensor | None]:
+        """L_ot and L_node."""
+        pairs = self.pairs()
+        compared = self.compared(pairs)
+        return self.method.subgraph_loss(compared, pairs)[0], self.method.node_loss(compared)
 
     def pairs(self) -> Pairs:
         return self.method.pair(Subgraphs.of(SUBGRAPHS), self.prepared.sampler, torch.Generator())
@@ -196,20 +210,13 @@ def test_losses_are_those_of_the_plain_transcription(
 ) -> None:
     case = make(monkeypatch, directed, **VARIANTS[variant])
     expected = case.plain.run()
-    views = case.views()
     pairs = case.pairs()
-    compared = case.method.compared(*views, pairs.subgraphs)
-    scores, _ = case.method.compare(compared, pairs, case.method.problem(compared, pairs))
+    scores, _ = case.method.similarity(case.compared(pairs), pairs)
     assert expected.scores.max() > 0.05 and expected.scores.std() > 0.01  # the distances say something
     torch.testing.assert_close(scores.double(), expected.scores, rtol=1e-4, atol=1e-5)
-    total, record = case.contrast()
-    penalty, _ = case.method.penalty(views[0].fusion, views[0].branches)
-    for found, wanted in (
-        (record["ot"], expected.ot),
-        (record["node"], expected.node),
-        (total, expected.ot + expected.node),
-        (penalty, expected.penalty),
-    ):
+    ot, node = case.contrast()
+    penalty = case.method.fusion_loss(case.gate(), case.branches()).total
+    for found, wanted in ((ot, expected.ot), (node, expected.node), (penalty, expected.penalty)):
         assert isinstance(found, Tensor) and found.item() == pytest.approx(wanted.item(), rel=1e-4)
 
 
@@ -227,9 +234,10 @@ def test_unrolled_gradients_are_those_of_the_plain_transcription(
 ) -> None:
     case = make(monkeypatch, directed, solver_gradient="unrolled", **VARIANTS[variant])
     expected = case.plain.run()
-    (expected.ot + expected.node).backward()  # type: ignore[no-untyped-call]
-    total, _ = case.contrast()
-    total.backward()  # type: ignore[no-untyped-call]
+    (expected.ot + expected.node).backward()
+    ot, node = case.contrast()
+    assert node is not None
+    (ot + node).backward()
     names = [name for name, _ in case.method.named_parameters() if name.startswith(("encoder.", "generator."))]
     for name in names:
         found = case.method.get_parameter(name).grad
@@ -243,8 +251,8 @@ def test_unrolled_transport_gradient_alone_agrees_and_differs_from_the_envelope(
     gaps = {}
     for gradient in ("unrolled", "envelope"):
         case = make(monkeypatch, False, solver_gradient=gradient, node_contrast="none")
-        case.plain.run().ot.backward()  # type: ignore[no-untyped-call]
-        case.contrast()[0].backward()  # type: ignore[no-untyped-call]
+        case.plain.run().ot.backward()
+        case.contrast()[0].backward()
         weight = "encoder.first.weight"
         gaps[gradient] = relative_gap(case.method.get_parameter(weight).grad, case.plain.w[weight].grad)
     assert gaps["unrolled"] < 1e-3 < 0.05 < gaps["envelope"]
@@ -252,9 +260,8 @@ def test_unrolled_transport_gradient_alone_agrees_and_differs_from_the_envelope(
 
 def test_fusion_layer_gradient_is_that_of_the_plain_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make(monkeypatch, False, fusion_l2=10.0)
-    case.plain.run().penalty.backward()  # type: ignore[no-untyped-call]
-    view = case.views()[0]
-    case.method.penalty(view.fusion, view.branches)[0].backward()  # type: ignore[no-untyped-call]
+    case.plain.run().penalty.backward()
+    case.method.fusion_loss(case.gate(), case.branches()).total.backward()
     for name, parameter in case.method.named_parameters():
         if name.startswith("fusion."):
             assert relative_gap(parameter.grad, case.plain.w[name].grad) < 1e-3, name

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from fossil.evaluation.probe import fit_probe
+from fossil.evaluation.probes.logistic import fit_probe
 
 # Its default solver stops short of four decimals on the harder problems; Newton steps do not.
 TIGHT = {"solver": "newton-cg", "tol": 1e-10, "max_iter": 20_000}

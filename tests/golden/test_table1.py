@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from fossil.graph.catalog import load
+from fossil.datasets.catalog import load
 from fossil.graph.findings import Treatment
 from fossil.graph.homophily import edge_homophily
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.transport import FusedProblem, solve
-from fossil.transport.problem import to_pot_alpha
+from fossil.transport import BAPG, FusedProblem, to_pot_alpha
 
 ITERATIONS = 25
 
@@ -31,14 +30,15 @@ def make(alpha: float, directed: bool) -> FusedProblem:
 @pytest.mark.parametrize("step", [0.1, 0.5, 2.0])
 def test_plan_and_value_are_those_of_pot(constant_terms: bool, directed: bool, alpha: float, step: float) -> None:
     problem = make(alpha, directed)
-    ours = solve(
-        problem,
+    solver = BAPG(
         step=step,
         iterations=ITERATIONS,
+        tolerance=None,
         constant_terms=constant_terms,
         marginals="prescribed",
         gradient="none",
     )
+    ours = solver(problem)
     for index in range(problem.batch):
         arrays = {name: tensor[index].numpy() for name, tensor in problem.tensors().items()}
         plan, log = ot.gromov.BAPG_fused_gromov_wasserstein(

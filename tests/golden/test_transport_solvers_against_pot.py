@@ -6,8 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.transport import FusedProblem, feasible_fused_gromov_wasserstein, proximal_wasserstein, sinkhorn
-from fossil.transport.problem import to_pot_alpha
+from fossil.transport import (
+    Feasible,
+    FusedProblem,
+    ProximalPoint,
+    Sinkhorn,
+    fused_gromov_wasserstein,
+    to_pot_alpha,
+    wasserstein,
+)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -21,7 +28,8 @@ def masses(batch: int, n: int, m: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("regularization", [0.02, 0.1, 1.0])
 def test_sinkhorn_converges_to_the_plan_and_value_of_pot(regularization: float) -> None:
     cost, (mu, nu) = draw(4, 6, 8), masses(4, 6, 8)
-    ours = sinkhorn(cost, mu, nu, regularization=regularization, iterations=5000, tolerance=1e-14)
+    solver = Sinkhorn(regularization=regularization, iterations=5000, tolerance=1e-14)
+    ours = wasserstein(cost, mu, nu, solver=solver)
     for index in range(4):
         arrays = mu[index].numpy(), nu[index].numpy(), cost[index].numpy()
         settings = {"method": "sinkhorn_log", "numItermax": 5000, "stopThr": 1e-13}
@@ -34,7 +42,7 @@ def test_sinkhorn_converges_to_the_plan_and_value_of_pot(regularization: float) 
 def test_sinkhorn_follows_pot_iteration_by_iteration() -> None:
     cost, (mu, nu) = draw(4, 6, 8), masses(4, 6, 8)
     # POT scales columns first: its iteration is ours of the transposed problem.
-    ours = sinkhorn(cost.mT, nu, mu, regularization=0.05, iterations=7).plan.mT
+    ours = wasserstein(cost.mT, nu, mu, solver=Sinkhorn(regularization=0.05, iterations=7)).plan.mT
     for index in range(4):
         arrays = mu[index].numpy(), nu[index].numpy(), cost[index].numpy()
         plan = ot.sinkhorn(*arrays, 0.05, method="sinkhorn_log", numItermax=7, stopThr=0, warn=False)
@@ -42,9 +50,9 @@ def test_sinkhorn_follows_pot_iteration_by_iteration() -> None:
 
 
 @pytest.mark.parametrize("step", [0.1, 0.5])
-def test_proximal_wasserstein_converges_to_exact_transport(step: float) -> None:
+def test_proximal_points_converge_to_exact_transport(step: float) -> None:
     cost, (mu, nu) = draw(4, 6, 8), masses(4, 6, 8)
-    ours = proximal_wasserstein(cost, mu, nu, step=step, iterations=4000)
+    ours = wasserstein(cost, mu, nu, solver=ProximalPoint(step=step, iterations=4000))
     for index in range(4):
         exact = ot.emd2(mu[index].numpy(), nu[index].numpy(), cost[index].numpy())
         assert ours.value[index].item() == pytest.approx(float(exact), abs=1e-5)
@@ -71,7 +79,7 @@ def training_like(batch: int, k: int, temperature: float = 0.5) -> tuple[Tensor,
 def test_feasible_values_are_as_good_as_those_of_the_conditional_gradient(
     costs: tuple[Tensor, Tensor, Tensor], alpha: float
 ) -> None:
-    ours = feasible_fused_gromov_wasserstein(*costs, alpha=alpha)
+    ours = fused_gromov_wasserstein(*costs, alpha=alpha, solver=Feasible())
     reference = np.array(
         [
             ot.gromov.fused_gromov_wasserstein2(*(each.numpy() for each in triple), alpha=to_pot_alpha(alpha))
@@ -89,7 +97,7 @@ def test_feasible_values_are_as_good_as_those_of_the_conditional_gradient(
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_feasible_value_is_what_pot_says_of_the_plan(alpha: float) -> None:
     costs, (mu, nu) = (draw(3, 5, 7, seed=7), *(draw(3, size, size, seed=size) for size in (5, 7))), masses(3, 5, 7)
-    ours = feasible_fused_gromov_wasserstein(*costs, mu, nu, alpha=alpha, iterations=20)
+    ours = fused_gromov_wasserstein(*costs, mu, nu, alpha=alpha, solver=Feasible(iterations=20))
     problem = FusedProblem(*costs, mu, nu, alpha)
     for index in range(3):
         arrays = {name: tensor[index].numpy() for name, tensor in problem.tensors().items()}

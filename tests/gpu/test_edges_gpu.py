@@ -1,6 +1,5 @@
 """Edge products, attention, sparse products and activations on a GPU, against float64 on the same device."""
 
-import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,12 +10,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from fossil.nn import activation, sparse
-from fossil.nn.activation import biased_activation, biased_prelu
 from fossil.nn.encoders import DecoupledEncoder
 from fossil.nn.generators import GATOnEmbeddings
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.tensors import GraphTensors
+from fossil.ops import activation, sparse
+from fossil.ops.activation import biased_activation, biased_prelu
+from fossil.ops.dispatch import triton
+from fossil.ops.edges import edge_attention, edge_products
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 pytestmark = [
     pytest.mark.gpu,
@@ -63,17 +65,17 @@ def assert_agrees(
         assert (one - other).norm() <= tolerance * other.norm(), place
 
 
-def used(module: Any, name: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that a call of a kernel's launcher is written to."""
+def used(operation: str, name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that a call of a function of an operation's Triton version is written to."""
     calls: list[str] = []
-    launches = importlib.import_module(module)
-    original = getattr(launches, kernel)
+    version = triton(operation)
+    original = getattr(version, name)
 
     def counted(*given: Any) -> Any:
         calls.append(name)
         return original(*given)
 
-    monkeypatch.setattr(launches, kernel, counted)
+    monkeypatch.setattr(version, name, counted)
     return calls
 
 
@@ -82,7 +84,7 @@ def used(module: Any, name: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -
 def test_edge_products_and_their_gradients(size: tuple[int, int, int, int], width: int) -> None:
     matrix = graph(*size)
     inputs = draw(size[0], width), draw(size[1], width, seed=1)
-    assert_agrees(matrix.edge_products, inputs, draw(matrix.num_entries, seed=2))
+    assert_agrees(lambda f, s: edge_products(matrix, f, s), inputs, draw(matrix.num_entries, seed=2))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -91,7 +93,7 @@ def test_products_and_their_gradients(size: tuple[int, int, int, int], width: in
     matrix = graph(*size)
     inputs = draw(matrix.num_entries), draw(width, size[1], seed=1).T
     assert_agrees(lambda values, dense: matrix.matmul(dense, values), inputs, draw(size[0], width, seed=2))
-    assert all(indices.dtype == torch.int32 for indices in matrix._product_indices)
+    assert all(indices.dtype == torch.int32 for indices in matrix.indices)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -100,9 +102,11 @@ def test_attention_and_its_gradients(size: tuple[int, int, int, int]) -> None:
     centre, neighbour, upstream = draw(size[0], 2), 3 * draw(size[1], 2, seed=1), draw(matrix.num_entries, seed=2)
     centre[1::4] += 200  # sums whose exponentials overflow
     centre[3::4] -= 1000  # or vanish
-    assert_agrees(matrix.attention, (centre[:, 0], neighbour[:, 0]), upstream, tolerance=1e-4)
-    assert_agrees(lambda c, n: matrix.attention(c[:, 1], n[:, 1]), (centre, neighbour), upstream, tolerance=1e-4)
-    assert all(indices.dtype == torch.int32 for indices in matrix._product_indices)
+    vectors = centre[:, 0], neighbour[:, 0]
+    assert_agrees(lambda c, n: edge_attention(matrix, c, n), vectors, upstream, tolerance=1e-4)
+    both = centre, neighbour
+    assert_agrees(lambda c, n: edge_attention(matrix, c[:, 1], n[:, 1]), both, upstream, tolerance=1e-4)
+    assert all(indices.dtype == torch.int32 for indices in matrix.indices)
 
 
 @needs_triton
@@ -112,26 +116,26 @@ def test_attention_and_its_gradients(size: tuple[int, int, int, int]) -> None:
 def test_planned_products_are_scipys_and_always_the_same(
     size: tuple[int, int, int, int], width: int, kind: torch.dtype
 ) -> None:
-    kernel = importlib.import_module("fossil.nn._sparse_kernel")
+    version = triton("sparse")
     matrix = graph(*size)
     crow, col, order = matrix.transposed
     index = [each.to(kind) for each in (matrix.crow, matrix.col, crow, col, order)]
     exact = sp.csr_array(
         (matrix.values.double().cpu().numpy(), matrix.col.cpu().numpy(), matrix.crow.cpu().numpy()), matrix.shape
     )
-    for plan, host in ((kernel.make_plan(*index[:2]), exact), (kernel.make_plan(*index[2:]), exact.T)):
+    for plan, host in ((version.make_plan(*index[:2]), exact), (version.make_plan(*index[2:]), exact.T)):
         dense = draw(host.shape[1], width)
-        found = kernel.product(plan, matrix.values, dense)
+        found = version.product(plan, matrix.values, dense)
         wanted = torch.from_numpy(host @ dense.double().cpu().numpy())
         assert (found.cpu() - wanted).norm() <= 2e-6 * wanted.norm()
         assert (found.cpu()[np.diff(sp.csr_array(host).indptr) == 0] == 0).all()
-        assert torch.equal(found, kernel.product(plan, matrix.values, dense))
-    assert (kernel.make_plan(*index[:2]).partial_sums > 0) == (size[3] > 0)
+        assert torch.equal(found, version.product(plan, matrix.values, dense))
+    assert (version.make_plan(*index[:2]).partial_sums > 0) == (size[3] > 0)
 
 
 @needs_triton
 def test_a_recorded_product_follows_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched = used("fossil.nn._sparse_kernel", "product", "product", monkeypatch)
+    launched = used("sparse", "product", monkeypatch)
     matrix = graph(3000, 3000, 40, hub=2900)
     values, dense, upstream = draw(matrix.num_entries), draw(3000, 512, seed=1), draw(3000, 512, seed=2)
     leaves = [values.requires_grad_(), dense.requires_grad_()]
@@ -158,15 +162,15 @@ def test_a_recorded_product_follows_its_values(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_triton
 def test_the_kernels_are_used_for_float32_and_not_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    edges = used("fossil.nn._edge_kernel", "products", "edge_products", monkeypatch)
-    rows = used("fossil.nn._edge_kernel", "attention", "attention", monkeypatch)
-    multiplied = used("fossil.nn._sparse_kernel", "product", "product", monkeypatch)
-    activated = used("fossil.nn._activation_kernel", "activate", "activate", monkeypatch)
+    edges = used("edges", "edge_products", monkeypatch)
+    rows = used("edges", "attention", monkeypatch)
+    multiplied = used("sparse", "product", monkeypatch)
+    activated = used("activation", "activate", monkeypatch)
     matrix, vectors = graph(50, 70, 5), (draw(50, 8), draw(70, 8))
     for kind in (torch.float64, torch.float32):
         assert not edges and not rows and not multiplied and not activated
-        matrix.edge_products(*(each.to(kind) for each in vectors))
-        matrix.attention(draw(50).to(kind), draw(70).to(kind))
+        edge_products(matrix, *(each.to(kind) for each in vectors))
+        edge_attention(matrix, draw(50).to(kind), draw(70).to(kind))
         matrix.matmul(vectors[1].to(kind), draw(matrix.num_entries).to(kind))
         biased_prelu(vectors[0].to(kind), draw(8).to(kind), [draw(1).to(kind)])
     assert len(edges) == len(rows) == len(multiplied) == len(activated) == 1
@@ -174,10 +178,11 @@ def test_the_kernels_are_used_for_float32_and_not_for_float64(monkeypatch: pytes
 
 def test_everything_works_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (sparse, activation):
-        monkeypatch.setattr(module, "serves", lambda device: False)
+        monkeypatch.setattr(module, "triton_runs_on", lambda device: False)
     matrix = graph(50, 70, 5)
-    assert_agrees(matrix.attention, (draw(50), draw(70, seed=2)), draw(matrix.num_entries, seed=1))
-    assert_agrees(matrix.edge_products, (draw(50, 8), draw(70, 8)), draw(matrix.num_entries, seed=1))
+    upstream = draw(matrix.num_entries, seed=1)
+    assert_agrees(lambda c, n: edge_attention(matrix, c, n), (draw(50), draw(70, seed=2)), upstream)
+    assert_agrees(lambda f, s: edge_products(matrix, f, s), (draw(50, 8), draw(70, 8)), upstream)
     pair = draw(matrix.num_entries), draw(70, 8)
     assert_agrees(lambda values, dense: matrix.matmul(dense, values), pair, draw(50, 8, seed=1))
     inputs = draw(50, 8), draw(8, seed=1), draw(1, seed=2)

@@ -1,10 +1,10 @@
-"""The released probe on a GPU, where its steps are recorded, against the same probe on the CPU."""
+"""The released probe on a GPU, where its steps are captured, against the same probe on the CPU."""
 
 import numpy as np
 import pytest
 import torch
 
-from fossil.evaluation.checkpoints import checkpoint_probe
+from fossil.evaluation.probes.adam import fit_adam_probe
 from fossil.graph.splits import SplitRule
 
 pytestmark = [
@@ -13,16 +13,16 @@ pytestmark = [
 ]
 
 
-def test_the_recorded_probe_sees_what_the_plain_one_sees() -> None:
+def test_the_captured_probe_sees_what_the_plain_one_sees() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(4, size=2000)
     embedding = (random.normal(size=(4, 24))[labels] + 2 * random.normal(size=(2000, 24))).astype(np.float32)
     splits = [SplitRule("released", 20).draw(labels, seed) for seed in range(3)]
-    plain, recorded = (
-        checkpoint_probe(embedding, labels, splits, [0, 1, 2], device=device) for device in ("cpu", "cuda")
+    plain, captured = (
+        fit_adam_probe(embedding, labels, splits, [0, 1, 2], device=device) for device in ("cpu", "cuda")
     )
-    assert recorded.steps == plain.steps
-    assert (recorded.predictions == plain.predictions).mean() > 0.999  # but for rounding at a tie
+    assert captured.steps == plain.steps
+    assert (captured.predictions == plain.predictions).mean() > 0.999  # but for rounding at a tie
     for part in ("train", "validation", "test"):
-        np.testing.assert_allclose(getattr(recorded, part), getattr(plain, part), atol=5e-3)
-    assert len({tuple(row) for row in recorded.test.T}) > 5  # the looks are not all the same one
+        np.testing.assert_allclose(getattr(captured, part), getattr(plain, part), atol=5e-3)
+    assert len({tuple(row) for row in captured.test.T}) > 5  # the looks are not all the same one

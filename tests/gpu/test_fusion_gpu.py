@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.accelerate import kernels
-from fossil.nn import fusion as module
 from fossil.nn.encoders import Branches
-from fossil.nn.fusion import FusionGate, fusion_penalty, gated_fusion
-from fossil.training.runtime import arithmetic
+from fossil.nn.fusion import FusionGate
+from fossil.ops import fusion_gate, fusion_penalty
+from fossil.ops.dispatch import triton
+from fossil.ops.precision import arithmetic
 
 pytestmark = [
     pytest.mark.gpu,
@@ -45,11 +45,12 @@ class Problem:
         gate, degree = self.gate.to(wide), None if self.degree is None else self.degree.to(wide)
         feature, structure = (each.detach().to(kind).requires_grad_() for each in self.given)
         random = None if seed is None else torch.Generator("cuda").manual_seed(seed)
-        fused, fusion = gated_fusion(gate, Branches(feature, structure), degree, random)
+        fused, made = gate.mix(Branches(feature, structure), degree, random)
+        fusion = made.learnt()
         of_branches = torch.autograd.grad(fused, [feature, structure], self.outer.to(wide))
-        total, parts = fusion_penalty(fusion, Branches(feature, structure).detached(), **PENALTY)
-        of_gate = torch.autograd.grad(total, list(gate.parameters()))
-        return [each.detach() for each in (fused, fusion, total, *parts.values(), *of_branches, *of_gate)]
+        losses = fusion_penalty.fusion_penalty(fusion, feature.detach(), structure.detach(), **PENALTY)
+        of_gate = torch.autograd.grad(losses.total, list(gate.parameters()))
+        return [each.detach() for each in (fused, fusion, *losses, *of_branches, *of_gate)]
 
 
 def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
@@ -68,18 +69,19 @@ def test_results_and_gradients_are_those_of_float64(
 
     def counted(name: str) -> Any:
         launched.append(name)
-        return kernels(name)
+        return triton(name)
 
-    monkeypatch.setattr(module, "kernels", counted)
+    for module in (fusion_gate, fusion_penalty):
+        monkeypatch.setattr(module, "triton", counted)
     problem = Problem(*size, drop=drop, full=full)
     found = problem.solved(torch.float32, seed)
-    times = len(launched)
-    assert times >= 4
+    # H and λ, the gradient of H, the loss, and its gradient back to the weights.
+    assert launched == ["fusion_gate", "fusion_gate", "fusion_penalty", "fusion_penalty", "fusion_gate"]
     wanted = problem.solved(torch.float64, seed)
     assert_close(found[:-6], wanted[:-6], 1e-4)
     # Of the parameters' gradients a whole term can hang on the side of a ReLU that rounding puts a number on.
     assert_close(found[-6:], wanted[-6:], 1e-2 if full else 1e-4)
-    assert len(launched) == times  # float64 is left to PyTorch
+    assert len(launched) == 5  # float64 is left to PyTorch
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -108,18 +110,18 @@ def test_the_gate_alone_says_the_same() -> None:
     problem = Problem(700, 96, 30)
     branches = Branches(*problem.given)
     draws = [torch.Generator("cuda").manual_seed(5) for _ in range(2)]
-    _, fusion = gated_fusion(problem.gate, branches, problem.degree, draws[0])
-    assert torch.equal(problem.gate(branches, problem.degree, draws[1]), fusion)
+    _, made = problem.gate.mix(branches, problem.degree, draws[0])
+    assert torch.equal(problem.gate(branches, problem.degree, draws[1]), made.values)
 
 
 def test_many_nodes_are_summed_exactly_enough() -> None:
     fusion = torch.rand(1_000_003, 1, device="cuda", requires_grad=True)
-    branches = Branches(*torch.randn(2, 1_000_003, 3, device="cuda").unbind())
-    total, parts = fusion_penalty(fusion, branches, **PENALTY)
+    feature, structure = torch.randn(2, 1_000_003, 3, device="cuda")
+    found = fusion_penalty.fusion_penalty(fusion, feature, structure, **PENALTY)
     exact = fusion.detach().double().requires_grad_()
-    wanted, wanted_parts = fusion_penalty(exact, Branches(*(each.double() for each in branches[:2])), **PENALTY)  # type: ignore[union-attr]
-    assert_close([total, *parts.values()], [wanted, *wanted_parts.values()], 1e-4)
-    assert_close([*torch.autograd.grad(total, [fusion])], [*torch.autograd.grad(wanted, [exact])], 1e-5)
+    wanted = fusion_penalty.fusion_penalty(exact, feature.double(), structure.double(), **PENALTY)
+    assert_close([*found], [*wanted], 1e-4)
+    assert_close([*torch.autograd.grad(found.total, [fusion])], [*torch.autograd.grad(wanted.total, [exact])], 1e-5)
 
 
 def step(problem: Problem) -> Callable[[], list[Tensor]]:

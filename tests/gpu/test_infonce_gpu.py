@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fossil.nn import _affinities, infonce
-from fossil.nn.infonce import Products, node_contrast
+from fossil.ops import affinities, infonce
+from fossil.ops.infonce import node_contrast
+from fossil.ops.precision import Products
 
 pytestmark = [
     pytest.mark.gpu,
@@ -63,7 +64,7 @@ def test_value_and_gradient_are_those_of_float64(nodes: int, width: int, tile: i
 
 @pytest.mark.parametrize("products", PRECISIONS)
 def test_it_works_without_triton(products: Products, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(infonce, "serves", lambda device: False)
+    monkeypatch.setattr(infonce, "triton_runs_on", lambda device: False)
     first, second = views(700, 64)
     count = torch.tensor(500, device="cuda")
     found = solved(lambda u, v: node_contrast(u, v, 0.5, count=count, products=products, tile_rows=600), first, second)
@@ -73,7 +74,7 @@ def test_it_works_without_triton(products: Products, monkeypatch: pytest.MonkeyP
 
 
 def test_bfloat16_products_are_added_in_float32_without_a_call_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_affinities, "_adds_narrow_products", lambda device: False)
+    monkeypatch.setattr(affinities, "_adds_narrow_products", lambda device: False)
     inputs = views(700, 64)
     found = solved(lambda u, v: node_contrast(u, v, 0.5, products="bfloat16", tile_rows=600), *inputs)
     expected = solved(lambda u, v: dense(u, v, 0.5), *(tensor.double() for tensor in inputs))
@@ -120,16 +121,16 @@ def test_many_nodes_have_the_float64_loss_and_gradient(products: Products) -> No
     length = vectors.norm(dim=1, keepdim=True)
     unit = vectors / length
 
-    def affinities(rows: Tensor) -> Tensor:
+    def affinities_of(rows: Tensor) -> Tensor:
         return torch.exp(unit[rows] @ unit.T / temperature).scatter(1, rows[:, None], 0)
 
-    totals = torch.cat([affinities(rows).sum(1) for rows in torch.arange(2 * nodes, device="cuda").view(-1, 2000)])
+    totals = torch.cat([affinities_of(rows).sum(1) for rows in torch.arange(2 * nodes, device="cuda").view(-1, 2000)])
     cosines = (unit[:nodes] * unit[nodes:]).sum(1)
     assert value.item() == pytest.approx((totals.log().mean() - cosines.mean() / temperature).item(), rel=1e-4)
 
     sample = torch.arange(0, 2 * nodes, 97, device="cuda")
     share = totals.reciprocal()
-    pull = (affinities(sample) * (share[sample, None] + share)) @ unit
+    pull = (affinities_of(sample) * (share[sample, None] + share)) @ unit
     outer = (pull - 2 * unit.roll(nodes, 0)[sample]) / (2 * temperature * nodes)
     expected = (outer - unit[sample] * (unit[sample] * outer).sum(1, keepdim=True)) / length[sample]
     assert (gradient.flatten(0, 1)[sample] - expected).norm() <= TOLERANCE[products] * expected.norm()

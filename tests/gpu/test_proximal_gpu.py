@@ -1,16 +1,14 @@
-"""The kernel of proximal points on a GPU, against the batched version in float64 on the same device."""
+"""The kernel of proximal points on a GPU, against the plain version in float64 on the same device."""
 
 import importlib.util
-import sys
-from types import ModuleType
 
 import pytest
 import torch
 from torch import Tensor
 
-from fossil.accelerate import kernels
-from fossil.transport import proximal_wasserstein
-from fossil.transport.wasserstein import proximal_point
+from fossil.ops.dispatch import triton
+from fossil.ops.proximal import proximal_point
+from fossil.transport import ProximalPoint, wasserstein
 
 pytestmark = [
     pytest.mark.gpu,
@@ -36,22 +34,26 @@ def single(problem: Problem) -> Problem:
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    names: list[str] = []
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows with each launch of the kernel, by its number of iterations."""
+    made: list[int] = []
+    version = triton("proximal")
+    proximal_plan = version.proximal_plan
 
-    def counted(name: str) -> ModuleType:
-        names.append(name)
-        return kernels(name)
+    def counted(cost: Tensor, source_mass: Tensor, target_mass: Tensor, step: float, iterations: int) -> Tensor:
+        made.append(iterations)
+        plan: Tensor = proximal_plan(cost, source_mass, target_mass, step, iterations)
+        return plan
 
-    monkeypatch.setattr(sys.modules["fossil.transport.wasserstein"], "kernels", counted)
-    return names
+    monkeypatch.setattr(version, "proximal_plan", counted)
+    return made
 
 
 @pytest.mark.parametrize(("step", "iterations"), [(0.5, 40), (0.1, 20), (1.0, 1)])
 @pytest.mark.parametrize(
     ("n", "m"), [(1, 3), (15, 15), (16, 16), (5, 16), (12, 30), (32, 32), (48, 48), (64, 17), (64, 64)]
 )
-def test_kernel_gives_the_float64_plan(n: int, m: int, step: float, iterations: int, launched: list[str]) -> None:
+def test_kernel_gives_the_float64_plan(n: int, m: int, step: float, iterations: int, launched: list[int]) -> None:
     problem = make(n, m)
     found = proximal_point(*single(problem), step, iterations)
     assert len(launched) == 1
@@ -59,7 +61,7 @@ def test_kernel_gives_the_float64_plan(n: int, m: int, step: float, iterations: 
     assert len(launched) == 1
     torch.testing.assert_close(found.plan.double(), expected.plan, rtol=0, atol=1e-5)
     assert torch.equal(found.iterations, expected.iterations)
-    assert torch.equal(found.converged, expected.converged)
+    assert torch.equal(found.settled, expected.settled)
 
 
 def test_nodes_of_zero_mass_get_nothing_and_change_nothing() -> None:
@@ -73,12 +75,12 @@ def test_nodes_of_zero_mass_get_nothing_and_change_nothing() -> None:
     torch.testing.assert_close(plan[:, :10, :12], bare, rtol=0, atol=1e-6)
 
 
-def test_larger_problems_and_unrolled_gradients_take_the_batched_version(launched: list[str]) -> None:
+def test_larger_problems_and_unrolled_gradients_take_the_plain_version(launched: list[int]) -> None:
     large = make(20, 65, batch=2)
     found, expected = (proximal_point(*each, 0.5, 20).plan for each in (single(large), large))
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
     cost = make(15, 15)[0].float().requires_grad_()
-    value = proximal_wasserstein(cost, gradient="unrolled").value.sum()
+    value = wasserstein(cost, solver=ProximalPoint(gradient="unrolled")).value.sum()
     assert torch.autograd.grad(value, cost)[0].isfinite().all()
     assert not launched
 

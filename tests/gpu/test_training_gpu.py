@@ -1,4 +1,4 @@
-"""Training on a GPU: a recorded step does what the plain step does, and sampling follows its rules."""
+"""Training on a GPU: a captured step does what the plain step does, and sampling follows its rules."""
 
 import gc
 import warnings
@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from fossil.accelerate import Beside
+from fossil.datasets.synthetic import csbm
 from fossil.errors import FossilWarning
 from fossil.graph.graph import Graph
-from fossil.graph.subgraphs import SubgraphSampler
-from fossil.graph.synthetic import csbm
 from fossil.methods.registry import get_method, methods
-from fossil.nn.sparse import SparseMatrix
-from fossil.training.runtime import Replay
+from fossil.ops import streams
+from fossil.ops.sparse import SparseMatrix
+from fossil.sampling.subgraphs import SubgraphSampler
+from fossil.training.capture import CapturedStep
 from fossil.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
 ]
-CAPTURABLE = [name for name in sorted(methods()) if get_method(name).capturable]
+CAPTURED = [name for name in sorted(methods()) if not get_method(name).data_dependent]
 EPOCHS = 8
 
 
@@ -49,11 +49,11 @@ def trained(
     return trainer, records
 
 
-@pytest.mark.parametrize("name", CAPTURABLE)
-def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
+@pytest.mark.parametrize("name", CAPTURED)
+def test_a_captured_step_does_what_the_plain_step_does(name: str) -> None:
     changes = {"num_classes": 2, "split_seed": 0} if get_method(name).needs_labels else {}
     (plain, expected), (replayed, found) = (trained(name, replay=value, **changes) for value in (False, True))
-    assert isinstance(replayed._update, Replay) and replayed._update.is_recorded
+    assert isinstance(replayed._take_step, CapturedStep) and replayed._take_step.is_captured
     vectors = [each.method.eval().encode(each.prepared).vectors for each in (plain, replayed)]
     torch.testing.assert_close(vectors[1], vectors[0], rtol=1e-2, atol=1e-2 * float(vectors[0].std()))
     for one, other in zip(expected, found, strict=True):
@@ -64,20 +64,21 @@ def test_a_recorded_step_does_what_the_plain_step_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fossil", "fossil_v2"])
-def test_recorded_closing_steps_do_what_plain_ones_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_closing_steps_do_what_plain_ones_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     replays: list[int] = []
     replay = torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda self: (replays.append(1), replay(self))[1])
     plain, _ = trained(name, replay=False)
-    recorded, _ = trained(name, replay=True)
-    recorded.load_state({key: value.clone() for key, value in plain.state().items()}, 100)
-    plain.epoch = 100
+    captured, _ = trained(name, replay=True)
+    captured.load_state({key: value.clone() for key, value in plain.state().items()}, 100)
+    plain.steps = 100
     replays.clear()
     before = {part: value.clone() for part, value in plain.method.named_parameters()}
-    for trainer in (plain, recorded):
+    for trainer in (plain, captured):
         trainer.close()
-    assert len(replays) == plain.method.closing_steps(100) - Replay.warm_up
-    weights = dict(recorded.method.named_parameters())
+    (phase,) = plain.method.closing(100)
+    assert len(replays) == phase.steps - CapturedStep.warm_up
+    weights = dict(captured.method.named_parameters())
     for part, value in plain.method.named_parameters():
         moved = (value - before[part]).norm()
         assert (moved > 0) == part.startswith("fusion."), part
@@ -98,10 +99,10 @@ def test_trainings_leave_no_memory_behind() -> None:
 
 @pytest.mark.parametrize("replay", [False, True])
 @pytest.mark.parametrize("name", ["fossil", "fossil_v2"])
-def test_two_queues_compute_what_one_computes(name: str, replay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Large enough that kernels of both queues are at work at the same time.
+def test_several_streams_compute_what_one_computes(name: str, replay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Large enough that kernels of several streams are at work at the same time.
     _, found = trained(name, replay=replay, nodes=6000)
-    monkeypatch.setattr(Beside, "__init__", lambda self, device, urgent=True: setattr(self, "stream", None))
+    monkeypatch.setattr(streams, "_beside", lambda device, urgent: torch.cuda.current_stream(device))
     _, expected = trained(name, replay=replay, nodes=6000)
     for one, other in zip(expected, found, strict=True):
         assert one.keys() == other.keys()
@@ -125,7 +126,7 @@ def test_the_sampler_fills_the_same_anchors_as_on_the_cpu(reach: Any) -> None:
         matrix = SparseMatrix.from_scipy(adjacency, device)
         sampler = SubgraphSampler(matrix.crow, matrix.col, 12, reach)
         random = torch.Generator(device=device).manual_seed(0)
-        found.append(sampler.sample(torch.arange(400, device=device), random).trimmed().nodes.cpu())
+        found.append(sampler.sample(torch.arange(400, device=device), random).nodes[: len(adjacency.indptr) - 1].cpu())
     assert torch.equal(found[0][:, -1], found[1][:, -1])
     for nodes in found:
         in_order = nodes.sort(1).values

@@ -1,17 +1,17 @@
-"""The fused kernel on a GPU, against the batched version in float64 on the same device."""
+"""BAPG's kernels on a GPU, against the plain version in float64 on the same device."""
 
 import importlib.util
-import warnings
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
+import fossil.ops.bapg as operation
 from fossil.errors import FossilWarning
-from fossil.transport import FusedProblem, kernels, solve
-from fossil.transport.bapg import bapg
-from fossil.transport.fused import Arithmetic
-from fossil.transport.problem import Marginals
+from fossil.ops.bapg import Arithmetic, BapgRule, bapg, bapg_iterations, supports
+from fossil.ops.objective import Marginals
+from fossil.transport import BAPG, FusedProblem
 
 pytestmark = [
     pytest.mark.gpu,
@@ -42,24 +42,25 @@ def single(problem: FusedProblem) -> FusedProblem:
 )
 def test_kernel_gives_the_float64_plan(n: int, m: int, step: float, constant_terms: bool) -> None:
     problem = make(n, m)
-    assert kernels.fits(single(problem), None, True)
-    found = bapg(single(problem), step=step, constant_terms=constant_terms, symmetric=True)
-    expected = bapg(problem, step=step, constant_terms=constant_terms, symmetric=True)
+    solver = BAPG(step=step, iterations=20, tolerance=None, constant_terms=constant_terms, symmetric=True)
+    assert supports(single(problem), solver.rule(problem))
+    assert not supports(problem, solver.rule(problem))
+    found, expected = solver(single(problem)), solver(problem)
     torch.testing.assert_close(found.plan.double(), expected.plan, rtol=0, atol=1e-5)
     assert torch.equal(found.iterations, expected.iterations)
-    assert torch.equal(found.converged, expected.converged)
+    assert torch.equal(found.settled, expected.settled)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_kernel_gives_the_float64_plan_with_one_term_alone(alpha: float) -> None:
-    problem = make(20, 14, alpha)
-    found, expected = (bapg(each, step=1.0, symmetric=True).plan for each in (single(problem), problem))
+    problem, rule = make(20, 14, alpha), BapgRule(1.0, 20)
+    found, expected = bapg(single(problem), rule).plan, bapg_iterations(problem, rule).plan
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
 
 
 def test_nodes_of_zero_mass_get_nothing_and_change_nothing() -> None:
-    problem = single(make(10, 10))
-    bare = bapg(problem, step=0.1, symmetric=True).plan
+    problem, rule = single(make(10, 10)), BapgRule(0.1, 20)
+    bare = bapg(problem, rule).plan
     pad = torch.nn.functional.pad
     wide = FusedProblem(
         pad(problem.feature_cost, (0, 9, 0, 9), value=-3.0),
@@ -69,7 +70,7 @@ def test_nodes_of_zero_mass_get_nothing_and_change_nothing() -> None:
         pad(problem.target_mass, (0, 9)),
         problem.alpha,
     )
-    plan = bapg(wide, step=0.1, symmetric=True).plan
+    plan = bapg(wide, rule).plan
     assert not plan[:, 10:].any()
     assert not plan[:, :, 10:].any()
     torch.testing.assert_close(plan[:, :10, :10], bare, rtol=0, atol=1e-6)
@@ -82,19 +83,17 @@ def test_plans_are_finite_with_exact_columns_at_all_steps(n: int, scale: float) 
     for cost in (problem.feature_cost, problem.source_structure, problem.target_structure):
         cost *= scale
     for step in (1e-3, 1e-2, 0.1, 1.0, 10.0):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FossilWarning)
-            plan = bapg(problem, step=step, iterations=50, symmetric=True).plan
+        plan = bapg(problem, BapgRule(step, 50)).plan
         assert plan.isfinite().all(), step
         torch.testing.assert_close(plan.sum(1), problem.target_mass, rtol=1e-5, atol=0)
 
 
 def test_larger_problems_are_solved_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_said", set())
-    problem = make(20, 65, batch=2)
+    monkeypatch.setattr(operation, "_said", set())
+    problem, rule = make(20, 65, batch=2), BapgRule(1.0, 20)
     with pytest.warns(FossilWarning, match="20 and 65 nodes"):
-        found = bapg(single(problem), step=1.0, symmetric=True).plan
-    expected = bapg(problem, step=1.0, symmetric=True).plan
+        found = bapg(single(problem), rule).plan
+    expected = bapg_iterations(problem, rule).plan
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
 
 
@@ -112,20 +111,22 @@ def costs_of(problem: FusedProblem) -> tuple[Tensor, Tensor, Tensor]:
     return costs
 
 
-@pytest.mark.parametrize("precision", ["float32", "ieee"])
+@pytest.mark.parametrize("arithmetic", ["float32", "ieee"])
 @pytest.mark.parametrize("marginals", ["actual", "prescribed"])
 @pytest.mark.parametrize(("n", "m"), SIZES)
 def test_scores_and_gradients_are_those_of_the_float64_objective(
-    n: int, m: int, marginals: Marginals, precision: Arithmetic
+    n: int, m: int, marginals: Marginals, arithmetic: Arithmetic
 ) -> None:
     problem = make(n, m)
     rough = single(problem)
     costs, exact_costs = costs_of(rough), costs_of(problem)
-    plan, value, row_error, column_error = kernels.solve_fused(rough, 0.1, 20, True, marginals, precision)
+    rule = BapgRule(0.1, 20, marginals=marginals, arithmetic=arithmetic)
+    assert supports(rough, rule)
+    plan, value, row_error, column_error = bapg(rough, rule)
     held = plan.double()
     expected = problem.objective(held, marginals)
     with torch.no_grad():
-        assert_near(plan, bapg(problem, step=0.1, symmetric=True).plan)
+        assert_near(plan, bapg_iterations(problem, rule).plan)
     assert_near(value.detach(), expected.detach())
     assert_near(row_error, (held.sum(2) - problem.source_mass).abs().sum(1))
     assert_near(column_error, (held.sum(1) - problem.target_mass).abs().sum(1))
@@ -137,11 +138,21 @@ def test_scores_and_gradients_are_those_of_the_float64_objective(
 
 @pytest.mark.parametrize("n", [12, 30, 64])
 def test_plain_tf32_is_close_at_large_steps_and_has_exact_columns(n: int) -> None:
-    problem = make(n, n)
-    plan, value, _, column_error = kernels.solve_fused(single(problem), 1.0, 20, True, "actual", "tf32")
-    torch.testing.assert_close(plan.double(), bapg(problem, step=1.0, symmetric=True).plan, rtol=0, atol=1e-3)
+    problem, rule = make(n, n), BapgRule(1.0, 20, arithmetic="tf32")
+    plan, value, _, column_error = bapg(single(problem), rule)
+    torch.testing.assert_close(plan.double(), bapg_iterations(problem, rule).plan, rtol=0, atol=1e-3)
     torch.testing.assert_close(value.double(), problem.objective(plan.double()), rtol=0, atol=1e-5)
     assert column_error.max() < 1e-5
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "ieee", "tf32"])
+def test_the_solver_passes_its_arithmetic_on(arithmetic: Arithmetic) -> None:
+    problem, rule = single(make(12, 12)), BapgRule(0.5, 20, arithmetic=arithmetic)
+    solver = BAPG(step=0.5, iterations=20, tolerance=None, symmetric=True, arithmetic=arithmetic)
+    plan = bapg(problem, rule).plan
+    assert torch.equal(solver(problem).plan, plan)
+    others = {"float32", "ieee", "tf32"} - {arithmetic}
+    assert not any(torch.equal(bapg(problem, replace(rule, arithmetic=other)).plan, plan) for other in others)
 
 
 @pytest.mark.parametrize("needed", [0, 1, 2])
@@ -151,7 +162,7 @@ def test_a_single_cost_gets_its_gradient_alone(needed: int) -> None:
         (each.feature_cost, each.source_structure, each.target_structure)[needed].requires_grad_()
         for each in (problem, rough)
     ]
-    plan, value, _, _ = kernels.solve_fused(rough, 0.5, 20, True, "actual")
+    plan, value, _, _ = bapg(rough, BapgRule(0.5, 20))
     wanted = torch.autograd.grad(problem.objective(plan.double()).sum(), pairs[0])[0]
     torch.testing.assert_close(torch.autograd.grad(value.sum(), pairs[1])[0].double(), wanted, rtol=0, atol=1e-5)
 
@@ -162,7 +173,7 @@ def test_each_pass_is_one_launch_that_waits_for_nothing(n: int) -> None:
     costs, seed = costs_of(rough), torch.ones(rough.batch, device="cuda")
 
     def both() -> None:
-        value = kernels.solve_fused(rough, 0.1, 20, True, "actual")[1]
+        value = bapg(rough, BapgRule(0.1, 20)).value
         torch.autograd.grad(value, costs, seed)
 
     both()  # compiles
@@ -177,13 +188,23 @@ def test_each_pass_is_one_launch_that_waits_for_nothing(n: int) -> None:
     assert sorted(names) == ["bapg_kernel", "envelope_kernel"]
 
 
+def test_the_solver_waits_for_nothing_where_it_is_told_what_it_would_look_for() -> None:
+    problem = single(make(12, 12))
+    solver = BAPG(step=0.1, iterations=20, tolerance=None, symmetric=True)
+    solver(problem, check=False)  # compiles
+    torch.cuda.synchronize()
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        solver(problem, check=False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 def test_values_and_envelope_gradients_are_those_of_float64() -> None:
     results = []
     for problem in (make(12, 15), single(make(12, 15))):
-        costs = (problem.feature_cost, problem.source_structure, problem.target_structure)
-        for cost in costs:
-            cost.requires_grad_()
-        value = solve(problem, step=0.5, symmetric=True).value
+        costs = costs_of(problem)
+        value = BAPG(step=0.5, iterations=20, tolerance=None, symmetric=True)(problem).value
         results.append((value.detach(), *torch.autograd.grad(value.sum(), costs)))
     for expected, found in zip(*results, strict=True):
         torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)

@@ -23,7 +23,8 @@ from typing import Any
 from fossil.cli.main import run
 
 # What a step would import; done once, before the first.
-NEEDED = ("fossil.fit", "fossil.graph.source", "fossil.methods.fossil", "torch._dynamo", "pandas", "pyarrow.parquet")
+FOSSIL = ("fossil.runs.fit", "fossil.readers.source", "fossil.methods.fossil")
+NEEDED = (*FOSSIL, "torch._dynamo", "pandas", "pyarrow.parquet")
 WRITING = os.O_WRONLY | os.O_RDWR
 CHANGES = ("open", "os.rename", "os.remove")
 

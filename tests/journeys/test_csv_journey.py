@@ -12,8 +12,9 @@ from command import QUICK, here, in_process
 from people import HEADER, person, rows, ties, write_table, write_town
 from scipy.sparse.csgraph import dijkstra
 
+import fossil
 from fossil import Run
-from fossil.graph.read import attach
+from fossil.readers.attach import attach
 
 NEW = ("new-000", "new-001")
 ANCHORS = (0, 3)  # the old nodes that the newcomers know
@@ -88,6 +89,25 @@ def test_new_nodes_are_attached_to_the_old(place: Path, newcomers: Path, tmp_pat
     old = run.arrays["vectors"]
     np.testing.assert_allclose(encoded[:200][far], old[far], rtol=1e-4, atol=1e-5)
     assert (np.abs(encoded[:200][near] - old[near]).max(axis=1) > 1e-4).all()
+
+
+@pytest.mark.parametrize("attach_them", [True, False])
+def test_python_gives_the_numbers_of_the_command(
+    place: Path, newcomers: Path, tmp_path: Path, attach_them: bool
+) -> None:
+    source = newcomers if attach_them else place / "town"
+    further = ("--attach",) if attach_them else ()
+    done = here("embed", source, "--run", place / "run", "--out", tmp_path / "said", "--device", "cpu", *further)
+    assert done.status == 0, done.err
+    found = fossil.load(place / "run").embed(source, attach=attach_them, out=tmp_path / "asked")
+    printed = vectors_of(tmp_path / "said")
+    assert list(printed) == found.ids.tolist()
+    np.testing.assert_array_equal(np.stack(list(printed.values())), found.vectors)
+    for name in ("embeddings.npz", "about.json"):
+        said, asked = ((tmp_path / folder / name).read_bytes() for folder in ("said", "asked"))
+        assert said == asked, name
+    assert f"{len(found)} vectors of width 16" in done.out
+    assert all(str(finding) in done.out for finding in found.graph.findings)
 
 
 def test_another_graph_with_the_same_columns(place: Path, tmp_path: Path) -> None:
@@ -196,7 +216,7 @@ def test_describe_a_catalogue_graph() -> None:
 
 
 def test_list_names_every_graph_and_where_its_files_are(tmp_path: Path) -> None:
-    from fossil.graph.catalog import names
+    from fossil.datasets.catalog import names
 
     done = here("data", "list", env={"FOSSIL_DATA": "", "XDG_CACHE_HOME": str(tmp_path)})
     assert done.status == 0, done.err
@@ -204,6 +224,17 @@ def test_list_names_every_graph_and_where_its_files_are(tmp_path: Path) -> None:
     for name in names():
         line = next(line for line in lines if f" {name} " in line)
         assert ("built in" if name in ("digits", "csbm") else "to download") in line
+
+
+def test_formats_are_listed() -> None:
+    from fossil.readers.registry import readers
+
+    done = here("data", "formats", env={"COLUMNS": "200"})
+    assert done.status == 0, done.err
+    lines = done.out.splitlines()
+    for name, reader in readers().items():
+        line = next(line for line in lines if line.startswith(f"│ {name} "))
+        assert reader.form in line and all(suffix in line for suffix in reader.suffixes)
 
 
 def test_doctor_shows_versions_and_places() -> None:

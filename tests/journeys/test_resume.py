@@ -187,7 +187,7 @@ def wrapped_interrupt() -> Exception:
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), wrapped_interrupt()], ids=["plain", "wrapped"])
 def test_ctrl_c_outside_training_ends_quietly(played: Played, interrupt: BaseException) -> None:
-    with mock.patch("fossil.graph.source.open_graph", side_effect=interrupt):
+    with mock.patch("fossil.runs.plan.open_graph", side_effect=interrupt):
         done = here(*command(played.folder / "town", played.folder / "never"))
     assert done.status == 130
     assert done.err.startswith("interrupted") and "--resume" in done.err
@@ -196,7 +196,7 @@ def test_ctrl_c_outside_training_ends_quietly(played: Played, interrupt: BaseExc
 
 def test_other_errors_are_no_interrupt(played: Played) -> None:
     with (
-        mock.patch("fossil.graph.source.open_graph", side_effect=RuntimeError("a mistake of ours")),
+        mock.patch("fossil.runs.plan.open_graph", side_effect=RuntimeError("a mistake of ours")),
         pytest.raises(RuntimeError, match="a mistake of ours"),
     ):
         here(*command(played.folder / "town", played.folder / "never"))

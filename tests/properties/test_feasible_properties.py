@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from random_problems import few, problems, shuffled, steps
 from torch import Tensor
 
-from fossil.transport import FusedProblem, feasible
+from fossil.transport import Feasible, FusedProblem
 
 
 def run(problem: FusedProblem, step: float, sweeps: int = 2) -> Tensor:
     # Symmetry is stated, not looked at, so that a batch and its members take the same path.
-    return feasible(problem, step=step, iterations=12, sweeps=sweeps, symmetric=False).plan
+    return Feasible(step=step, iterations=12, sweeps=sweeps, tolerance=None, symmetric=False)(problem).plan
 
 
 @pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
-from fossil.graph.formats import read_npz, write_npz
 from fossil.graph.graph import Graph
-from fossil.graph.read import read_graph
+from fossil.readers.npz import read_npz, write_npz
+from fossil.readers.read import read_graph
 
 # Ids may hold anything a text file can, delimiters, quotes and spaces included.
 IDS = st.lists(

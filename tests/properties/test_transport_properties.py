@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from random_problems import few, problems, shuffled, steps
 from torch import Tensor
 
-from fossil.transport import FusedProblem, solve
-from fossil.transport.solution import Solution
+from fossil.transport import BAPG, FusedProblem, Solution
 
 
 def run(problem: FusedProblem, step: float) -> Solution:
     # Symmetry is stated, not looked at, so that a batch and its members take the same path.
-    return solve(problem, step=step, iterations=15, symmetric=False, gradient="none")
+    return BAPG(step=step, iterations=15, tolerance=None, symmetric=False, gradient="none")(problem)
 
 
 @few

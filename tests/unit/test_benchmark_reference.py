@@ -13,10 +13,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fossil.accelerate import Beside
 from fossil.graph.graph import Graph
-from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.fossil import Fossil, FossilV2
+from fossil.sampling.subgraphs import Subgraphs
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reference.py"
 NODES, FEATURES = 40, 9
@@ -81,16 +80,18 @@ def losses_of_both(
     monkeypatch.setattr(Subgraphs, "others", lambda *_: next(turns))
     prepared = method.prepare(of, torch.device("cpu"))
     tensors = prepared.tensors
-    original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
-    generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
-    beside, random = Beside(torch.device("cpu")), torch.Generator().manual_seed(0)
-    pairs = method.pair(Subgraphs.of(subgraphs), prepared.sampler, random)
-    total, record, _ = method.contrast(original, generated, pairs, beside)
-    expected = record | {"fusion": method.penalty(original.fusion, original.branches)[0]}
+    branches = method.encoder(tensors.features, tensors.propagation)
+    H, gate = method.fuse(branches, tensors, None)
+    H_hat, _ = method.fuse(method.generator(branches, tensors, None), tensors, None)
+    pairs = method.pair(Subgraphs.of(subgraphs), prepared.sampler, torch.Generator().manual_seed(0))
+    compared = method.compared(H, H_hat, pairs.subgraphs)
+    ot, node = method.subgraph_loss(compared, pairs)[0], method.node_loss(compared)
+    assert gate is not None and node is not None
+    expected = {"ot": ot, "node": node, "fusion": method.fusion_loss(gate, branches).total}
 
     def gradients(name: str) -> tuple[Tensor, Tensor]:
         (mine,) = torch.autograd.grad(found["ot"] + found["node"], [plain.get_parameter(name)], retain_graph=True)
-        (theirs,) = torch.autograd.grad(total, [method.get_parameter(name)], retain_graph=True)
+        (theirs,) = torch.autograd.grad(ot + node, [method.get_parameter(name)], retain_graph=True)
         return mine, theirs
 
     return found, expected, gradients
@@ -124,7 +125,7 @@ def test_sparse_features_make_no_difference() -> None:
 def test_subgraphs_can_be_filled_where_the_library_says_so(directed: bool) -> None:
     of = graph(directed)
     plain, method = pair(Fossil, of)
-    filled = method.prepare(of, torch.device("cpu")).sampler._frontiers.filled
+    filled = method.prepare(of, torch.device("cpu")).sampler.plan.frontiers.filled
     for anchor in range(NODES):
         members = plain.subgraph(anchor)
         assert bool(members) == bool(filled[anchor])

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from fossil import FossilEmbedder, Graph
+from fossil.datasets.synthetic import csbm
 from fossil.errors import GraphError, SettingError
-from fossil.graph.synthetic import csbm
 
 SMALL = {"hidden": 16, "width": 8, "subgraph_size": 4, "num_anchors": 10}
 

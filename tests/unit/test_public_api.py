@@ -58,3 +58,16 @@ def test_a_parameter_without_a_value_is_refused_with_an_example_of_its_own_kind(
     with pytest.raises(SettingError, match="'nodes' is not of the form") as caught:
         fossil.open_graph("csbm:nodes")
     assert caught.value.remedy == "Example: csbm:nodes=2000"
+
+
+def test_a_run_is_made_opened_used_and_scored_by_public_names_alone(tmp_path: Path) -> None:
+    settings = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 4}
+    source = "csbm:nodes=60,features=6"
+    result = fossil.embed(source, out=tmp_path / "run", epochs=1, settings=settings, device="cpu")
+    run = fossil.load(tmp_path / "run")
+    assert (
+        isinstance(result, fossil.FitResult) and isinstance(result, fossil.Embeddings) and isinstance(run, fossil.Run)
+    )
+    assert run.embed(source)["0"].shape == run.embeddings["0"].shape == result["0"].shape == (4,)
+    rows = [fossil.evaluate(given, splits=2, device="cpu") for given in (result, run, tmp_path / "run")]
+    assert rows[0] == rows[1] == rows[2] and rows[0][0].accuracy.n == 2

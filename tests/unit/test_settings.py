@@ -5,7 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from fossil.errors import SettingError, nearest
-from fossil.settings import Settings, parse_assignments, setting
+from fossil.methods.registry import Kind, methods
+from fossil.settings import Settings, describe_conditions, meaning, parse_assignments, setting
 
 
 class Example(Settings):
@@ -142,3 +143,92 @@ def test_unreadable_values_are_refused_by_name(text: str) -> None:
     with pytest.raises(SettingError, match="cannot be read") as caught:
         parse_assignments([text])
     assert repr(text) in caught.value.what
+
+
+class Machine(Settings):
+    """Settings of which some count only beside others."""
+
+    kind: Literal["small", "large", "huge"] = setting("small", "which one")
+    fast: bool = setting(False, "whether it hurries")
+    layers: int = setting(1, "depth", ge=1)
+    horn: str = setting("brass", "what it is made of", only_with={"kind": "large"})
+    wheels: int = setting(4, "how many", only_with={"kind": ("large", "huge")})
+    skip: float = setting(0.0, "share of layers left out", only_with={"layers": range(2, 1000)})
+    brake: int = setting(0, "how hard", only_with={"kind": "large", "fast": True})
+    flag: int = setting(0, "which", only_with=({"kind": "huge"}, {"fast": True, "layers": (3, 4)}))
+
+
+@pytest.mark.parametrize(
+    ("said", "idle"),
+    [
+        ({"horn": "tin"}, "horn"),
+        ({"horn": "tin", "kind": "large"}, None),
+        ({"wheels": 6, "kind": "huge"}, None),
+        ({"wheels": 6, "kind": "small"}, "wheels"),
+        ({"skip": 0.5}, "skip"),
+        ({"skip": 0.5, "layers": 2}, None),
+        ({"brake": 1, "kind": "large"}, "brake"),
+        ({"brake": 1, "fast": True}, "brake"),
+        ({"brake": 1, "kind": "large", "fast": True}, None),
+        ({"flag": 1}, "flag"),
+        ({"flag": 1, "kind": "huge"}, None),
+        ({"flag": 1, "fast": True, "layers": 3}, None),
+        ({"flag": 1, "fast": True, "layers": 5}, "flag"),
+        ({"kind": "huge", "fast": True, "layers": 7}, None),
+    ],
+)
+def test_a_setting_that_counts_for_nothing_is_named_with_what_it_counts_with(
+    said: dict[str, Any], idle: str | None
+) -> None:
+    machine = Machine.build(said)
+    if idle is None:
+        machine.refuse_idle(said)
+        return
+    with pytest.raises(SettingError) as caught:
+        machine.refuse_idle(said)
+    assert caught.value.what.startswith(f"{idle}={said[idle]} has no effect")
+    assert describe_conditions(Machine.conditions(idle)) in caught.value.what and caught.value.remedy
+    for other in Machine.conditions(idle)[0]:
+        assert f"{other}={getattr(machine, other)}" in caught.value.what
+
+
+def test_only_what_was_said_is_refused() -> None:
+    machine = Machine.build({"horn": "tin"})
+    machine.refuse_idle([])
+    machine.refuse_idle(["kind", "layers"])
+
+
+def test_conditions_are_told_in_words() -> None:
+    assert Machine.conditions("layers") == [] and describe_conditions([]) == ""
+    assert describe_conditions(Machine.conditions("horn")) == "kind large"
+    assert describe_conditions(Machine.conditions("wheels")) == "kind large or huge"
+    assert describe_conditions(Machine.conditions("skip")) == "layers from 2 on"
+    assert describe_conditions(Machine.conditions("brake")) == "kind large and fast true"
+    assert describe_conditions(Machine.conditions("flag")) == "kind huge, or with fast true and layers 3 or 4"
+    assert meaning(Machine, "skip") == "share of layers left out; only with layers from 2 on"
+    assert meaning(Machine, "layers") == "depth"
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in sorted(methods().items())])
+def test_what_a_methods_settings_count_with_is_there_and_can_be_chosen(kind: Kind) -> None:
+    for name in kind.Config.model_fields:
+        for condition in kind.Config.conditions(name):
+            assert condition and name not in condition, name
+            for other, wanted in condition.items():
+                assert other in kind.Config.model_fields, f"{name} of {kind.name} counts with an unknown {other!r}"
+                # Of a range the ends are enough; every other value must be one that can be set.
+                values = [wanted.start] if isinstance(wanted, range) else wanted if type(wanted) is tuple else [wanted]
+                for value in values:
+                    assert getattr(kind.Config.build({other: value}), other) == value
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in sorted(methods().items())])
+def test_every_setting_of_a_method_counts_somewhere(kind: Kind) -> None:
+    """Where a condition holds, the setting is not refused: no two conditions contradict each other."""
+    for name, field in kind.Config.model_fields.items():
+        for condition in kind.Config.conditions(name):
+            chosen = {
+                other: wanted.start if isinstance(wanted, range) else wanted[0] if type(wanted) is tuple else wanted
+                for other, wanted in condition.items()
+            }
+            kind.Config.build({**chosen, name: field.default}).refuse_idle([name])

@@ -10,9 +10,9 @@ def command() -> None:
 
     import torch
 
-    from fossil.cli.terminal import plain_console
-    from fossil.graph.fetch import cache_root
-    from fossil.training.runtime import describe_device, environment, resolve_device
+    from fossil.cli.show import plain_console
+    from fossil.datasets.fetch import cache_root
+    from fossil.training.devices import describe_device, environment, resolve_device
 
     console = plain_console()
     found = environment(resolve_device("auto"))

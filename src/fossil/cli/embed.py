@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from fossil.errors import EvaluationError, GraphError, RunError, SettingError
+from fossil.errors import SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from fossil.graph.graph import Graph
-    from fossil.run import Run
 
 _FILES = "Your own files"
 _ODDITIES = "What is done about oddities"
@@ -28,7 +25,7 @@ def command(
         ...,
         metavar="INPUT",
         help="A catalogue name (see `fossil data list`), or a path: a folder with nodes.csv and edges.csv, "
-        "a node table, an .npz or a .graphml file.",
+        "a node table, or another format (see `fossil data formats`).",
     ),
     out: Path = typer.Option(
         ..., "--out", "-o", help="Folder to write; an existing run is never overwritten without --force."
@@ -49,7 +46,7 @@ def command(
     epochs: int | None = typer.Option(None, help="Training steps; by default the recipe's or the method's own."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     precision: str = typer.Option("float32", help="Of products outside the solver: float32, tf32 or bfloat16."),
-    replay: bool = typer.Option(True, help="On a GPU, record the training step once and replay it."),
+    replay: bool = typer.Option(True, help="On a GPU, capture the training step once as a CUDA graph and replay it."),
     checkpoint_seconds: float = typer.Option(15.0, help="Least time between two checkpoints."),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped."),
     force: bool = typer.Option(False, "--force", help="Replace the run in --out."),
@@ -93,15 +90,11 @@ def command(
     ),
 ) -> None:
     """Learn a vector for every node of a graph."""
-    from fossil.cli.terminal import plain_console
-    from fossil.fit import fit, resolve_epochs, resolve_settings
-    from fossil.graph.catalog import known_name
-    from fossil.graph.findings import Treatment
-    from fossil.graph.source import open_graph
-    from fossil.run import check_intent
-    from fossil.settings import check_seed, parse_assignments
+    from fossil.cli.show import plain_console, show_graph, show_result
+    from fossil.runs.fit import fit
+    from fossil.runs.plan import plan_run
+    from fossil.settings import parse_assignments
     from fossil.training.progress import LiveReporter
-    from fossil.training.trainer import TrainingSettings
 
     console = plain_console()
     if trained is not None:
@@ -109,55 +102,43 @@ def command(
         return _use(console, trained, source, edges, out, device, attach=attach, force=force)
     if attach:
         raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
-    seed = check_seed(seed)
-    check_intent(resume=resume, force=force)
-    treatment = Treatment.build(
-        {
-            "direction": direction,
-            "self_loops": self_loops,
-            "duplicates": duplicates,
-            "isolated": isolated,
-            "zero_features": zero_features,
-        }
-    )
-    settings = parse_assignments(assignments)
-    training = TrainingSettings.build(
-        {
+    plan = plan_run(
+        source,
+        method=method,
+        preset=preset,
+        settings=parse_assignments(assignments),
+        training={
             "epochs": epochs,
             "device": device,
             "precision": precision,
             "replay": replay,
             "checkpoint_seconds": checkpoint_seconds,
-        }
-    )
-    reading = reading_options(edges, label, columns, structural_features)
-    loaded = open_graph(source, treatment=treatment, **reading)
-    show_graph(console, loaded)
-    chosen, _ = resolve_settings(method, preset, known_name(loaded.graph), settings, recipe)
-    steps = resolve_epochs(method, known_name(loaded.graph), epochs, recipe)
-    console.print(f"{method}, preset {chosen}, seed {seed}, {steps} epochs → {out}")
-    result = fit(
-        loaded,
-        method=method,
-        preset=preset,
-        settings=settings,
-        training=training,
+        },
         seed=seed,
         out=out,
         resume=resume,
         force=force,
-        source=source,
-        treatment=treatment,
+        treatment={
+            "direction": direction,
+            "self_loops": self_loops,
+            "duplicates": duplicates,
+            "isolated": isolated,
+            "zero_features": zero_features,
+        },
         use_recipe=recipe,
-        reporter=LiveReporter(console),
+        edges=edges,
+        label=label,
+        roles=parse_roles(columns),
+        structural_features=structural_features,
     )
+    show_graph(console, plan.loaded)
+    console.print(plan.describe())
+    result = fit(plan, LiveReporter(console))
     if picture:
-        from fossil.picture import draw_map
+        from fossil.report.map import draw_map
 
         draw_map(out / "map.png", result)
-    _show_result(console, out)
-    if _can_be_scored(result.graph, seed):
-        console.print(f"next: fossil evaluate {out}")
+    show_result(console, result)
     return None
 
 
@@ -172,8 +153,12 @@ def _refuse_settled(context: typer.Context) -> None:
         raise SettingError(f"{spellings[0]} has no effect with --run.", remedy="The run settles it: leave it out.")
 
 
-def reading_options(edges: Path | None, label: str | None, columns: list[str], structural: bool) -> dict[str, Any]:
-    """Return the options that only the user's own files know, as `read_graph` wants them."""
+def parse_roles(columns: list[str]) -> dict[str, str]:
+    """Read `NAME=ROLE` strings.
+
+    >>> parse_roles(["city=categorical", "a=b=numeric"])
+    {'city': 'categorical', 'a=b': 'numeric'}
+    """
     roles = {}
     for assignment in columns:
         name, equals, role = assignment.rpartition("=")
@@ -182,55 +167,7 @@ def reading_options(edges: Path | None, label: str | None, columns: list[str], s
                 f"--column {assignment!r} is not of the form NAME=ROLE.", remedy="Example: city=categorical"
             )
         roles[name] = role
-    return {"edges": edges, "label": label, "roles": roles, "structural_features": structural}
-
-
-def show_graph(console: Console, loaded: Any) -> None:
-    """Print what was read: size, findings, and how columns became features."""
-    graph = loaded.graph
-    console.print(
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges, "
-        f"{graph.num_features:,} features, {graph.num_classes or 'no'} classes",
-    )
-    for finding in graph.findings:
-        console.print(f"  {finding}")
-    if loaded.plan is not None and loaded.plan.describe():
-        from rich.table import Table
-
-        table = Table("column", "role", "encoding", "width", title="Encoding plan", title_justify="left")
-        for row in loaded.plan.describe():
-            table.add_row(*map(str, row))
-        console.print(table, soft_wrap=False)
-
-
-def _show_result(console: Console, out: Path) -> None:
-    from fossil.run import Run
-
-    summary = Run.open(out).summary
-    console.print(
-        f"done in {summary['seconds']:.1f} s: {summary['nodes']:,} vectors of width {summary['width']}, "
-        f"effective rank {summary['effective_rank']}",
-    )
-    if "lambda" in summary:
-        fusion = summary["lambda"]
-        console.print(
-            f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
-            f"spread {fusion['std']:.3g}",
-        )
-
-
-def _can_be_scored(graph: Graph, seed: int) -> bool:
-    """Tell whether `fossil evaluate` finds the labels it needs."""
-    from fossil.evaluation.protocol import protocol
-    from fossil.graph.catalog import known_name
-
-    if graph.labels is None:
-        return False
-    try:
-        protocol("paper").draw(graph.labels, seed, known_name(graph))
-    except EvaluationError:
-        return False
-    return True
+    return roles
 
 
 def _use(
@@ -245,51 +182,9 @@ def _use(
     force: bool,
 ) -> None:
     """Embed `source` with a trained run and write its vectors to `out`."""
-    from fossil.run import Run, write_embeddings
-    from fossil.storage import write_json
+    from fossil.runs.run import Run
 
-    _claim(out, force)
-    run = Run.open(trained)
-    graph, first = _graph_for(run, source, edges, attach)
-    encoded = run.encode(graph, device)
-    fusion = None if encoded.fusion is None else encoded.fusion.numpy()[first:]
-    write_embeddings(out, graph.ids[first:], encoded.vectors.numpy()[first:], fusion)
-    write_json(
-        out / "about.json", {"run": str(trained), "source": source, "attached": attach, "weights": run.config.identity}
-    )
-    for finding in graph.findings:
+    found = Run.open(trained).embed(source, attach=attach, edges=edges, device=device, out=out, force=force)
+    for finding in found.graph.findings:
         console.print(f"  {finding}")
-    console.print(f"{graph.num_nodes - first:,} vectors of width {encoded.vectors.shape[1]} → {out}")
-
-
-def _claim(out: Path, force: bool) -> None:
-    """Raise RunError unless `out` is free, or holds vectors made with --run that --force may replace."""
-    if out.exists() and not out.is_dir():
-        raise RunError(f"{out} is a file.", remedy="Choose another --out.")
-    if not out.is_dir() or not any(out.iterdir()):
-        return
-    if not (out / "about.json").is_file():
-        raise RunError(f"{out} exists and holds other files.", remedy="Choose another --out; nothing was touched.")
-    if not force:
-        raise RunError(f"{out} already holds vectors.", remedy="Choose another --out, or replace them with --force.")
-
-
-def _graph_for(run: Run, source: str, edges: Path | None, attach: bool) -> tuple[Any, int]:
-    """Return the graph to encode and the row at which what the caller asked for begins."""
-    from fossil.graph.read import attach as attach_nodes
-    from fossil.graph.source import open_graph
-    from fossil.graph.tables import table_paths
-
-    treatment = run.config.treatment
-    if attach:
-        nodes_path, edges_path = table_paths(Path(source), edges)
-        union = attach_nodes(run.graph, run.plan, nodes_path, edges_path, treatment=treatment)
-        return union, sum(key in run.graph for key in union.ids.tolist())
-    options: dict[str, Any] = {} if run.plan is None else {"plan": run.plan}
-    loaded = open_graph(source, treatment=treatment, edges=edges, **options)
-    if loaded.plan is not None and run.plan is None:
-        raise GraphError(
-            f"{source} has columns, but the run in {run.path} was trained on a feature matrix.",
-            remedy="Give the graph in the form the run was trained on.",
-        )
-    return loaded.graph, 0
+    console.print(f"{len(found):,} vectors of width {found.vectors.shape[1]} → {out}")

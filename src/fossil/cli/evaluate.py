@@ -28,17 +28,14 @@ def command(
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
 ) -> None:
     """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
-    from fossil.cli.terminal import plain_console
-    from fossil.evaluation.protocol import protocol as named
-    from fossil.evaluation.report import default_protocol, evaluate_runs, table_of
-    from fossil.run import Run
+    from fossil.cli.show import plain_console
+    from fossil.evaluation.evaluate import evaluate
+    from fossil.evaluation.table import table_of
 
-    opened = [Run.open(path) for path in runs]
-    rule = default_protocol(opened) if protocol is None else named(protocol)
-    if nodes_per_class is not None:
-        rule = rule.per_class_everywhere(nodes_per_class)
     console = plain_console()
-    rows = evaluate_runs(opened, rule, splits=splits, features=features, device=device)
-    console.print(table_of(rows, rule), soft_wrap=False)
+    rows = evaluate(
+        runs, protocol=protocol, splits=splits, features=features, nodes_per_class=nodes_per_class, device=device
+    )
+    console.print(table_of(rows), soft_wrap=False)
     for text in dict.fromkeys(row.protocol for row in rows):
         console.print(text)

@@ -1,1 +1,1 @@
-"""How good an embedding is: splits, linear probes, the rule that picks a score, and its interval."""
+"""How good an embedding is: tasks, protocols, probes, the rule that picks a score, and its interval."""

@@ -1,1 +1,1 @@
-"""What comes in: graphs, their readers, the catalogue, their structure and their subgraphs."""
+"""What a graph is: plain arrays on the host, what was odd about them, their structure and their splits."""

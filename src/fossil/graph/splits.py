@@ -83,6 +83,18 @@ class SplitRule:
         return f"20 % test nodes drawn once; of the other 80 %, train on {share or '60 %'}, rest validation."
 
 
+@dataclass(frozen=True)
+class TrainingSplit:
+    """The split whose training labels a method reads: a rule and a seed."""
+
+    rule: SplitRule
+    seed: int
+
+    def draw(self, labels: Array) -> Split:
+        """Return the split of a graph's labels."""
+        return self.rule.draw(labels, self.seed)
+
+
 def paper_split(labels: Array, seed: int, per_class: bool, nodes_per_class: int = NODES_PER_CLASS) -> Split:
     """Split as the paper describes it: 20 % test, fixed once; the rest into training and validation by `seed`.
 

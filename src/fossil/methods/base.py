@@ -2,12 +2,14 @@
 
 A method is a `torch.nn.Module` built from its own settings. It prepares a graph once, yields objectives step by step
 while the trainer optimises them, and encodes graphs. It never sees labels unless it says so, and never touches files.
+How fast all that goes is nobody's business here: a step is written down plainly, and the trainer and the operations it
+is made of do the rest.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
@@ -16,10 +18,14 @@ from torch import Tensor, nn
 
 from fossil.errors import SettingError, nearest
 from fossil.graph.graph import Graph
+from fossil.graph.splits import TrainingSplit
 from fossil.seeding import derive
 from fossil.settings import Settings
 
 Prepared = TypeVar("Prepared")
+
+Record: TypeAlias = Mapping[str, Tensor | float]
+"""What is written into the history of a run: scalars by name. Tensors stay on their device until they are fetched."""
 
 Schedule: TypeAlias = Callable[[int, int], float]
 """From a step's number, counted from zero, and the number of all steps, to the factor of the learning rate."""
@@ -29,25 +35,40 @@ class Objective(NamedTuple):
     """Something to minimise now.
 
     Attributes:
-        loss: scalar to differentiate.
+        terms: what the loss is the sum of, scalars by name; at least one. The history has each of them.
         groups: names of the parameter groups that take a step on it.
-        record: what to write into the history: loss parts and diagnostics, as numbers or scalar tensors. Tensors stay
-            on their device until the history is flushed, so recording never waits for the device. A method may add to
-            it once the step is taken, so that no gradient waits for what is merely written down.
-        terms: what the loss is the sum of, where a GPU can work on the gradient of each at the same time.
+        diagnose: returns what else the history should have. It is called when the step has been taken, without
+            gradients, where nothing waits for it; what it reads must be the numbers of this step.
     """
 
-    loss: Tensor
+    terms: Mapping[str, Tensor]
     groups: tuple[str, ...]
-    record: dict[str, Tensor | float]
-    terms: tuple[Tensor, ...] = ()
+    diagnose: Callable[[], Record] = dict
 
 
-class Encoding(NamedTuple):
+class NodeVectors(NamedTuple):
     """Embeddings (N×D) and, where the method has such a thing, the weight of structure per node λ (N)."""
 
     vectors: Tensor
     fusion: Tensor | None = None
+
+
+class Cost(NamedTuple):
+    """What a step costs with default settings, in leading terms, for the table in the documentation.
+
+    N nodes, E directed edges, F features, nnz(X) non-zero ones, D the widest layer; S subgraphs of K nodes, T
+    iterations of a transport solver, B subgraphs in a batch, M sampled neighbours, P terms of a polynomial, n training
+    nodes.
+
+    Attributes:
+        encodings: passes of the encoder over the whole graph.
+        time: operations.
+        memory: numbers kept beside the features.
+    """
+
+    encodings: str
+    time: str
+    memory: str
 
 
 @dataclass(frozen=True)
@@ -69,30 +90,53 @@ class ParameterGroup:
     schedule: Schedule | None = None
 
 
+@dataclass(frozen=True)
+class Phase:
+    """Steps of another kind, after the last epoch.
+
+    Attributes:
+        name: its randomness is derived from it.
+        steps: how many.
+        step: yields what to minimise in one of them, as `Method.step` does.
+    """
+
+    name: str
+    steps: int
+    step: Callable[[Any, torch.Generator], Iterator[Objective]]
+
+
 class Method(nn.Module, ABC, Generic[Prepared]):
     """A way to learn node embeddings.
+
+    A step runs the same operations on tensors of the same shapes each time and never waits for the device, so that a
+    GPU can capture it once and replay it: no `.item()`, no indexing with masks, no `torch.unique`, no random numbers
+    but those of the generator it is given. A method that cannot keep to that declares `data_dependent`.
 
     Class attributes:
         name: name on the command line.
         title: name in tables.
         paper: where it comes from.
+        cost: what a step costs.
         needs_labels: whether training reads labels.
-        capturable: whether an epoch always runs the same operations on tensors of the same shapes and never waits for
-            the device, so that a GPU can record it once and replay it. Such a method does not call `.item()`, does not
-            index with masks, and draws random numbers from the generator it is given alone.
+        data_dependent: whether shapes or operations of a step depend on values.
         epochs: training steps when nobody says how many.
         Config: its settings.
         presets: named sets of overrides of the defaults, first the default preset.
+        small: settings for a graph of a few dozen nodes, which tests of the contract use.
+        filled_in: settings that a run fills in from its graph and its seed.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
+    cost: ClassVar[Cost]
     needs_labels: ClassVar[bool] = False
-    capturable: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = False
     epochs: ClassVar[int] = 300
     Config: ClassVar[type[Settings]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+    small: ClassVar[Mapping[str, Any]] = {"width": 8}
+    filled_in: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: Settings, num_features: int) -> None:
         super().__init__()
@@ -119,6 +163,21 @@ class Method(nn.Module, ABC, Generic[Prepared]):
             values.update(override)
         return cls.Config.build(values)
 
+    @classmethod
+    def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
+        """Return the settings with what a run fills in (`filled_in`) from its graph and its seed."""
+        return config
+
+    @classmethod
+    def training_split(cls, config: Settings, graph_name: str) -> TrainingSplit | None:
+        """Return the split whose labels training reads; None for a method that reads none.
+
+        Args:
+            config: complete settings.
+            graph_name: catalogue name of the graph, empty for any other.
+        """
+        return None
+
     @abstractmethod
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """Return the parameters to optimise, by group name."""
@@ -134,26 +193,14 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     def check_trainable(self, prepared: Prepared) -> None:
         """Raise GraphError, with the reason and a remedy, if training on this graph cannot work."""
 
-    def memory(self, prepared: Prepared) -> float | None:
-        """Return about how many bytes training takes beside the prepared graph; None where nobody knows."""
-        return None
+    @abstractmethod
+    def step(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
+        """Yield what to minimise in one step, in turn; each has been stepped on before the next is computed."""
 
-    def spare_memory(self) -> bool:
-        """Work in smaller pieces from now on, with the same result; return whether that was possible."""
-        return False
+    def closing(self, steps: int) -> Sequence[Phase]:
+        """Return what follows the last of so many steps, in turn; nothing, for most methods."""
+        return ()
 
     @abstractmethod
-    def objectives(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
-        """Yield what to minimise in one epoch, in turn; each has been stepped on before the next is computed."""
-
-    def closing_steps(self, epochs: int) -> int:
-        """Return how often to minimise what `closing` yields after the last of `epochs`: never, for most methods."""
-        return 0
-
-    def closing(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
-        """Yield what to minimise in one step after the last epoch, in turn."""
-        return iter(())
-
-    @abstractmethod
-    def encode(self, prepared: Prepared) -> Encoding:
+    def encode(self, prepared: Prepared) -> NodeVectors:
         """Return the embeddings, deterministically and without gradient."""

@@ -46,26 +46,27 @@ view share its S.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.momentum import WarmUpCosine, follow, frozen, rising_momentum
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
-from fossil.nn.unit import cosine, unit_vectors
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.unit import cosine, unit_vectors
 from fossil.settings import Settings, setting
 
-Record = dict[str, Tensor | float]
 Norm = Literal["batch", "layer"]
 
 _SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -74,14 +75,20 @@ _SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 class BgrlSettings(Settings):
     """Settings of BGRL. The defaults are those of the official code for Coauthor CS, with a higher learning rate."""
 
-    hidden: int = setting(512, "width of the encoder's layers but the last", ge=1, origin="official code")
+    hidden: int = setting(
+        512,
+        "width of the encoder's layers but the last",
+        ge=1,
+        origin="official code",
+        only_with={"layers": range(2, sys.maxsize)},
+    )
     width: int = setting(256, "D, width of the embeddings", ge=1, search=[128, 256, 512], origin="official code")
     layers: int = setting(2, "layers of the encoder", ge=1, search=[1, 2, 3], origin="official code")
     predictor_hidden: int = setting(512, "hidden width of the predictor", ge=1, search=[256, 512])
     norm: Norm = setting("batch", "normalisation in each layer: over nodes, or over the coordinates of a node")
     norm_momentum: float = setting(
         0.99, "weight of the newest step in the running statistics of batch normalisation", gt=0, le=1,
-        search=[0.1, 0.99], origin="official code",
+        search=[0.1, 0.99], origin="official code", only_with={"norm": "batch"},
     )  # fmt: skip
 
     edge_drop_1: float = setting(0.3, "p_e1, share of edges dropped in view 1", ge=0, lt=1, search=_SHARES)
@@ -128,9 +135,10 @@ class Bgrl(Method[BootstrapGraph]):
     name: ClassVar[str] = "bgrl"
     title: ClassVar[str] = "BGRL"
     paper: ClassVar[str] = "Thakoor et al., ICLR 2022, arXiv 2102.06514"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
     epochs: ClassVar[int] = 1000
     Config = BgrlSettings
+    small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "predictor_hidden": 16}
 
     def __init__(self, config: BgrlSettings, num_features: int) -> None:
         super().__init__(config, num_features)
@@ -166,7 +174,7 @@ class Bgrl(Method[BootstrapGraph]):
             looped=with_self_loops(graph.adjacency, device),
         )
 
-    def objectives(self, prepared: BootstrapGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: BootstrapGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the loss; after the step on it, move the target."""
         config = self.config
         views = [
@@ -179,10 +187,13 @@ class Bgrl(Method[BootstrapGraph]):
         embeddings = [self.encoder(*view, learning=True) for view in views]
         with torch.no_grad():
             targets = [self.target(*view, learning=True) for view in views]
-        loss, record = self.loss([self.predictor(embedding) for embedding in embeddings], targets, prepared)
+        loss, parts = self.loss([self.predictor(embedding) for embedding in embeddings], targets, prepared)
         momentum = rising_momentum(config.momentum, self.progress)
-        record |= {"loss": loss, "momentum": momentum, "effective_rank": sampled_rank(embeddings[0].detach())}
-        yield Objective(loss, ("online",), record)
+
+        def diagnose() -> Record:
+            return {**parts, "momentum": momentum, "effective_rank": sampled_rank(embeddings[0])}
+
+        yield Objective({"loss": loss}, ("online",), diagnose)
         follow(self.target, self.encoder, momentum)
 
     def loss(
@@ -193,10 +204,10 @@ class Bgrl(Method[BootstrapGraph]):
         return 2 - cosine(q_1, y_2).mean() - cosine(q_2, y_1).mean(), {}
 
     @torch.no_grad()
-    def encode(self, prepared: BootstrapGraph) -> Encoding:
+    def encode(self, prepared: BootstrapGraph) -> NodeVectors:
         """Return f_θ of every node of the whole graph."""
         vectors = self.encoder(prepared.features, symmetric_scaled(prepared.looped), learning=False)
-        return Encoding(unit_vectors(vectors) if self.config.unit_embeddings else vectors)
+        return NodeVectors(unit_vectors(vectors) if self.config.unit_embeddings else vectors)
 
 
 class NormalizedEncoder(nn.Module):
@@ -224,10 +235,10 @@ class NormalizedEncoder(nn.Module):
 class _Layer(nn.Module):
     """PReLU(norm(S H W))."""
 
-    def __init__(self, inward: int, outward: int, norm: Norm, norm_momentum: float) -> None:
+    def __init__(self, in_features: int, out_features: int, norm: Norm, norm_momentum: float) -> None:
         super().__init__()
-        self.convolution = GraphConvolution(inward, outward, bias=norm == "layer")
-        self.norm = BatchNorm(outward, norm_momentum) if norm == "batch" else nn.LayerNorm(outward)
+        self.convolution = GraphConvolution(in_features, out_features, bias=norm == "layer")
+        self.norm = BatchNorm(out_features, norm_momentum) if norm == "batch" else nn.LayerNorm(out_features)
         self.activation = nn.PReLU()
 
     def forward(self, values: Tensor | FeatureMatrix, propagation: SparseMatrix, *, learning: bool) -> Tensor:

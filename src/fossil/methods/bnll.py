@@ -38,9 +38,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fossil.methods.bgrl import Bgrl, BgrlSettings, BootstrapGraph, Record
-from fossil.nn.sparse import SparseMatrix
-from fossil.nn.unit import unit_vectors
+from fossil.methods.base import Cost, Record
+from fossil.methods.bgrl import Bgrl, BgrlSettings, BootstrapGraph
+from fossil.ops.edges import edge_products
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.unit import unit_vectors
 from fossil.settings import setting
 
 WeightsOver = Literal["neighbours", "anchors"]
@@ -72,7 +74,9 @@ class Bnll(Bgrl):
     name: ClassVar[str] = "bnll"
     title: ClassVar[str] = "BNLL"
     paper: ClassVar[str] = "Liu et al., ECML-PKDD 2024, arXiv 2408.05087"
+    cost: ClassVar[Cost] = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
     Config = BnllSettings
+    small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "predictor_hidden": 16}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "released": {"second_prediction": "overwritten", "weights_over": "anchors"},
@@ -109,7 +113,7 @@ def support_weights(
         temperature: τ.
         over: whether the weights of a row or those of a column sum to one.
     """
-    likeness = adjacency.edge_products(first, second)
+    likeness = edge_products(adjacency, first, second)
     # Cosines are at most one, so that lowered exponents are never positive and sums cannot overflow.
     weights = torch.exp((likeness - 1) / temperature)
     group = adjacency.row if over == "neighbours" else adjacency.col

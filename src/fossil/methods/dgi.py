@@ -42,13 +42,14 @@ from torch import Tensor, nn
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup
 from fossil.nn.augment import shuffled
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
 from fossil.nn.encoders import activation_module
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 from fossil.settings import Settings, setting
 
 
@@ -87,7 +88,7 @@ class DGI(Method[DGIGraph]):
     name: ClassVar[str] = "dgi"
     title: ClassVar[str] = "DGI"
     paper: ClassVar[str] = "Velickovic et al., ICLR 2019, arXiv 1809.10341"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("2", "nnz(X)·D + E·D + N·D", "N·D + E")
     Config = DGISettings
 
     def __init__(self, config: DGISettings, num_features: int) -> None:
@@ -114,14 +115,14 @@ class DGI(Method[DGIGraph]):
         if prepared.propagation.shape[0] < 2:
             raise GraphError("DGI compares nodes that swap features, and there is one node.", remedy="Give it more.")
 
-    def objectives(self, prepared: DGIGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: DGIGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the discriminator's cross-entropy on true and corrupted nodes."""
         projected = prepared.features.dropout(self.config.dropout, random).project(self.first.weight)
         true = self.embed(projected, prepared.propagation)
         corrupted = self.embed(projected[shuffled(len(projected), random)], prepared.propagation)
         summary = torch.sigmoid(true.mean(0))
         loss = real_or_fake(self.discriminator(true, summary), self.discriminator(corrupted, summary))
-        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": sampled_rank(true.detach())})
+        yield Objective({"loss": loss}, ("all",), lambda: {"effective_rank": sampled_rank(true)})
 
     def embed(self, projected: Tensor, propagation: SparseMatrix) -> Tensor:
         """Return the embeddings (N×D), given X W of the first convolution (N×D)."""
@@ -131,6 +132,6 @@ class DGI(Method[DGIGraph]):
         return hidden
 
     @torch.no_grad()
-    def encode(self, prepared: DGIGraph) -> Encoding:
+    def encode(self, prepared: DGIGraph) -> NodeVectors:
         """Return H of every node."""
-        return Encoding(self.embed(prepared.features.project(self.first.weight), prepared.propagation))
+        return NodeVectors(self.embed(prepared.features.project(self.first.weight), prepared.propagation))

@@ -54,14 +54,15 @@ from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
-from fossil.graph.neighbours import neighbour_table
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
 from fossil.nn.momentum import follow, frozen
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
-from fossil.nn.unit import cosine, unit_vectors
+from fossil.ops.features import FeatureMatrix, dropout
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.unit import cosine, unit_vectors
+from fossil.sampling.neighbours import neighbour_table
 from fossil.settings import Settings, setting
 
 _TINY = 1e-12  # keeps the logarithm of a share that has underflowed finite
@@ -136,9 +137,10 @@ class DSSL(Method[DsslGraph]):
     name: ClassVar[str] = "dssl"
     title: ClassVar[str] = "DSSL"
     paper: ClassVar[str] = "Xiao et al., NeurIPS 2022, arXiv 2206.03601"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("4, one with a gradient", "nnz(X)·D + E·D + N·M·D²", "N·M·D + E")
     epochs: ClassVar[int] = 600
     Config = DsslSettings
+    small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "released": {
@@ -199,13 +201,13 @@ class DSSL(Method[DsslGraph]):
                 remedy="Add edges, or choose a method that learns from features alone.",
             )
 
-    def objectives(self, prepared: DsslGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: DsslGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the negative ELBO of all links; after the step, move the twin and the prototypes."""
         links = self.links(prepared, random)
         parts = self.loss_parts(links, random)
         loss = parts["reconstruction"] + self.config.prior_weight * (parts["prior"] + parts["entropy"])
-        rank = sampled_rank(links.embeddings.detach())
-        yield Objective(loss, ("all",), {"loss": loss, **parts, "effective_rank": rank})
+        embeddings = links.embeddings
+        yield Objective({"loss": loss}, ("all",), lambda: {**parts, "effective_rank": sampled_rank(embeddings)})
         follow(self.target, self.online, torch.full_like(self.progress, self.config.momentum))
         self.update_prototypes(prepared)
 
@@ -244,9 +246,9 @@ class DSSL(Method[DsslGraph]):
             self.prototypes.copy_(unit_prototypes(links.nodes, shares, self.prototypes))
 
     @torch.no_grad()
-    def encode(self, prepared: DsslGraph) -> Encoding:
+    def encode(self, prepared: DsslGraph) -> NodeVectors:
         """Return the learning encoder's output, not scaled to unit length."""
-        return Encoding(self.online(prepared.features, prepared.propagation, None))
+        return NodeVectors(self.online(prepared.features, prepared.propagation, None))
 
 
 def unit_prototypes(nodes: Tensor, shares: Tensor, previous: Tensor) -> Tensor:
@@ -283,8 +285,8 @@ def _gumbel(like: Tensor, random: torch.Generator) -> Tensor:
     return -torch.empty_like(like).exponential_(generator=random).clamp_min(_TINY).log()
 
 
-def _perceptron(inward: int, hidden: int, outward: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(inward, hidden), nn.ReLU(), nn.Linear(hidden, outward))
+def _perceptron(in_features: int, hidden: int, out_features: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(in_features, hidden), nn.ReLU(), nn.Linear(hidden, out_features))
 
 
 class _Encoder(nn.Module):

@@ -26,17 +26,17 @@ tiles of the similarities, so memory is O(N·D + E + nnz(X)); stored similaritie
   Geometric, which the official code uses, sums over those that point to it (`--direction reverse`).
 - Embeddings are scaled to length one after training, as the official evaluation does; `unit_embeddings` turns it off.
 - A self-loop that is in the graph counts twice in A + I, and is never dropped.
-- `layers=1` leaves the second convolution out (then `hidden` has no meaning); the official encoder has two.
+- `layers=1` leaves the second convolution out; the official encoder has two.
 - `rrelu` is a leaky ReLU of slope 11/48, which is what PyTorch's function makes of it where it is not told to train.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -44,13 +44,15 @@ from torch import Tensor, nn
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
-from fossil.nn.contrast import node_contrast, sampled_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.heads import ProjectionHead
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
-from fossil.nn.unit import unit_vectors
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.infonce import node_contrast
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.unit import unit_vectors
 from fossil.settings import Settings, setting
 
 _PROBABILITIES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
@@ -64,7 +66,9 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 class GraceSettings(Settings):
     """Settings of GRACE. The defaults are the official ones of Cora."""
 
-    hidden: int = setting(256, "width of the first convolution", ge=1, origin="official code: 2 D")
+    hidden: int = setting(
+        256, "width of the first convolution", ge=1, origin="official code: 2 D", only_with={"layers": 2}
+    )
     width: int = setting(128, "D, width of the embeddings", ge=1, search=[128, 256, 512], origin="official code")
     projection: int = setting(128, "hidden width of the projection head", ge=1, origin="official code: D")
     layers: int = setting(2, "graph convolutions, one or two", ge=1, le=2, search=[1, 2], origin="official code")
@@ -104,15 +108,18 @@ class Grace(Method[GraceGraph]):
     name: ClassVar[str] = "grace"
     title: ClassVar[str] = "GRACE"
     paper: ClassVar[str] = "Zhu et al., ICML Workshop GRL+ 2020, arXiv 2006.04131"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("2", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
     epochs: ClassVar[int] = 200
     Config = GraceSettings
+    small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "projection": 8}
 
     def __init__(self, config: GraceSettings, num_features: int) -> None:
         super().__init__(config, num_features)
         self.config = config
         widths = [num_features, config.hidden, config.width] if config.layers == 2 else [num_features, config.width]
-        self.convolutions = nn.ModuleList(GraphConvolution(inward, outward) for inward, outward in pairwise(widths))
+        self.convolutions = nn.ModuleList(
+            GraphConvolution(in_features, out_features) for in_features, out_features in pairwise(widths)
+        )
         self.activation = _ACTIVATIONS[config.activation]()
         self.head = ProjectionHead(config.width, config.projection, config.width)
 
@@ -134,13 +141,13 @@ class Grace(Method[GraceGraph]):
                 "GRACE contrasts nodes, and there is one node.", remedy="Give a graph of two nodes or more."
             )
 
-    def objectives(self, prepared: GraceGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: GraceGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the contrast of two random views."""
         config = self.config
         first = self.view(prepared, config.edge_drop_1, config.feature_drop_1, random)
         second = self.view(prepared, config.edge_drop_2, config.feature_drop_2, random)
         loss = node_contrast(self.head(first), self.head(second), config.temperature)
-        yield Objective(loss, ("all",), {"loss": loss, "effective_rank": sampled_rank(first.detach())})
+        yield Objective({"loss": loss}, ("all",), lambda: {"effective_rank": sampled_rank(first)})
 
     def view(self, graph: GraceGraph, edge_drop: float, feature_drop: float, random: torch.Generator) -> Tensor:
         """Return the embeddings (N×D) of one random view."""
@@ -156,7 +163,7 @@ class Grace(Method[GraceGraph]):
         return hidden
 
     @torch.no_grad()
-    def encode(self, prepared: GraceGraph) -> Encoding:
+    def encode(self, prepared: GraceGraph) -> NodeVectors:
         """Return the embeddings of the graph as it is."""
         embeddings = self.embed(prepared.features, prepared.propagation)
-        return Encoding(unit_vectors(embeddings) if self.config.unit_embeddings else embeddings)
+        return NodeVectors(unit_vectors(embeddings) if self.config.unit_embeddings else embeddings)

@@ -45,29 +45,24 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
-from fossil.graph.subgraphs import Subgraphs, SubgraphSampler
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import with_self_loops
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
-from fossil.nn.costs import exponential_cost
 from fossil.nn.encoders import Activation, Branches, activation_module
 from fossil.nn.filters import ChebyshevConvolution
 from fossil.nn.generators import GATOnEmbeddings
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.tensors import GraphTensors
-from fossil.nn.unit import unit_vectors
-from fossil.seeding import torch_generator
+from fossil.ops.costs import exponential_cost
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.precision import full_float32
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.unit import unit_vectors
+from fossil.sampling.subgraphs import Subgraphs, SubgraphSampler
 from fossil.settings import Settings, setting
-from fossil.transport.precision import full_float32
-from fossil.transport.wasserstein import proximal_point
-
-# Steps and iterations of the proximal point method, as in the official code.
-_FEATURE_STEP, _FEATURE_ITERATIONS = 0.5, 40
-_STRUCTURE_STEP, _STRUCTURE_ITERATIONS, _LINEARISATIONS = 0.1, 20, 5
+from fossil.transport import FusedProblem, NestedGW, ProximalPoint
 
 
 class GSCSettings(Settings):
@@ -125,8 +120,17 @@ class GSC(Method[GSCGraph]):
     name: ClassVar[str] = "gsc"
     title: ClassVar[str] = "GSC"
     paper: ClassVar[str] = "Han et al., ECCV 2022, arXiv 2207.11996"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost(
+        "1, and the generator", "nnz(X)·D + E·D + N·D² + S·K²·(T + K + D)", "N·D + E + S·K·(K + D)"
+    )
     Config: ClassVar[type[Settings]] = GSCSettings
+    small: ClassVar[Mapping[str, Any]] = {
+        "hidden": 16,
+        "width": 8,
+        "num_anchors": 20,
+        "subgraph_size": 4,
+        "temperature": 2.0,
+    }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "released": {"structure_plan": "features", "solver_gradient": "unrolled"},
@@ -139,10 +143,13 @@ class GSC(Method[GSCGraph]):
         self.first = self.convolution(num_features, config.hidden)
         self.second = self.convolution(config.hidden, config.width)
         self.generator = GATOnEmbeddings(config.width, self.activation)
+        gradient = config.solver_gradient
+        self.feature_solver = ProximalPoint(step=0.5, iterations=40, gradient=gradient)
+        self.structure_solver = NestedGW(outer=5, inner=20, step=0.1, gradient=gradient)
 
-    def convolution(self, inward: int, outward: int) -> nn.Module:
+    def convolution(self, in_features: int, out_features: int) -> nn.Module:
         """Return a layer of the encoder."""
-        return GraphConvolution(inward, outward)
+        return GraphConvolution(in_features, out_features)
 
     def propagation(self, both_ways: sp.csr_array) -> sp.csr_array:
         """Return what the encoder multiplies with, N×N."""
@@ -167,20 +174,7 @@ class GSC(Method[GSCGraph]):
 
     def check_trainable(self, prepared: GSCGraph) -> None:
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
-        sampler = prepared.sampler
-        random = torch_generator(0, "trial", device=sampler.crow.device)
-        anchors = sampler.draw_anchors(2000, random)
-        filled = int(sampler.sample(anchors, random).count)
-        if filled < 2:
-            alone = int((sampler.degree[anchors] == 1).sum())  # the self-loop
-            raise GraphError(
-                f"subgraph_size={self.config.subgraph_size} cannot be filled around two nodes or more: of "
-                f"{len(anchors)} tried, {alone} have no neighbour and {len(anchors) - filled - alone} have too few "
-                "nodes in reach.",
-                remedy="Lower subgraph_size."
-                if alone < len(anchors)
-                else "Add edges: a subgraph is made of neighbours.",
-            )
+        prepared.sampler.check_fillable("Lower subgraph_size.", lonely_degree=1)  # the self-loop
 
     def embed(self, graph: GraphTensors) -> Tensor:
         """Return Z, N×D."""
@@ -188,7 +182,7 @@ class GSC(Method[GSCGraph]):
         embeddings: Tensor = self.activation(self.second(hidden, graph.propagation))
         return embeddings
 
-    def objectives(self, prepared: GSCGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: GSCGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the loss of one draw of subgraphs."""
         config, graph, sampler = self.config, prepared.tensors, prepared.sampler
         embeddings = self.embed(graph)
@@ -199,9 +193,12 @@ class GSC(Method[GSCGraph]):
         nodes = subgraphs.nodes[rows]
         edges = sampler.adjacency(nodes) * (1 - torch.eye(config.subgraph_size, device=nodes.device))
         distances = self.compare(embeddings[nodes], generated[nodes], edges, others)
-        loss, record = self.contrast(distances, subgraphs)
-        record |= {"subgraphs": subgraphs.count, "effective_rank": sampled_rank(embeddings.detach())}
-        yield Objective(loss, ("all",), record)
+        loss, parts = self.contrast(distances, subgraphs)
+
+        def diagnose() -> Record:
+            return {**parts, "subgraphs": subgraphs.count, "effective_rank": sampled_rank(embeddings)}
+
+        yield Objective({"loss": loss}, ("all",), diagnose)
 
     def compare(self, first: Tensor, second: Tensor, edges: Tensor, others: Tensor) -> Distances:
         """Return the distances of pairs (Z_i, Ẑ_i), (Z_i, Z_j) and (Z_i, Ẑ_j), 3S each.
@@ -213,18 +210,22 @@ class GSC(Method[GSCGraph]):
             others: j for each i, S.
         """
         config = self.config
-        unrolled = config.solver_gradient == "unrolled"
         source, generated = unit_vectors(first), unit_vectors(second)
         target = torch.cat([generated, source[others], generated[others]])
         with full_float32():
             between = self.lowered(exponential_cost(torch.cat([source] * 3), target, config.temperature))
             within_source = self.lowered(torch.exp(-edges / config.temperature)).repeat(3, 1, 1)
             within_target = self.lowered(exponential_cost(target, target, config.temperature))
-            plan = feature_plan(between, unrolled=unrolled)
-            structure_plan = matching(within_source, within_target, unrolled=unrolled)
-            cost = linearised(within_source, within_target, structure_plan)
-        valued_with = structure_plan if config.structure_plan == "own" else plan
-        return Distances((between * plan).sum((1, 2)), (cost * valued_with).sum((1, 2)))
+            # With uniform masses these are means.
+            squares = within_source.square().mean(2)[:, :, None] + within_target.square().mean(2)[:, None, :]
+        features = self.feature_solver(FusedProblem.of_features(between), check=False)
+        structures = self.structure_solver(
+            FusedProblem.of_structures(within_source, within_target),
+            check=False,
+            squares=squares,
+            evaluate_with=None if config.structure_plan == "own" else features.plan,
+        )
+        return Distances(features.value, structures.value)
 
     def lowered(self, costs: Tensor) -> Tensor:
         """Lower all costs by a point `cost_threshold` of the way from their least to their greatest, cut at zero."""
@@ -233,7 +234,7 @@ class GSC(Method[GSCGraph]):
         low, high = costs.amin(), costs.amax()
         return torch.relu(costs - (low + self.config.cost_threshold * (high - low)))
 
-    def contrast(self, distances: Distances, subgraphs: Subgraphs) -> tuple[Tensor, dict[str, Tensor | float]]:
+    def contrast(self, distances: Distances, subgraphs: Subgraphs) -> tuple[Tensor, Record]:
         """Return the loss over the pairs of filled subgraphs, zero unless there are two, and its parts."""
         config = self.config
         counted = (subgraphs.filled & (subgraphs.count >= 2)).to(distances.feature.dtype)  # S
@@ -242,12 +243,12 @@ class GSC(Method[GSCGraph]):
         structures = torch.exp(-distances.structure / config.structure_temperature)
         of_features, of_structure = weighted_cross_entropy(features, share), weighted_cross_entropy(structures, share)
         loss = (1 - config.structure_weight) * of_features + config.structure_weight * of_structure
-        return loss, {"loss": loss, "wasserstein": of_features, "gromov_wasserstein": of_structure}
+        return loss, {"wasserstein": of_features, "gromov_wasserstein": of_structure}
 
     @torch.no_grad()
-    def encode(self, prepared: GSCGraph) -> Encoding:
+    def encode(self, prepared: GSCGraph) -> NodeVectors:
         """Return Z; the generator serves training alone."""
-        return Encoding(self.embed(prepared.tensors))
+        return NodeVectors(self.embed(prepared.tensors))
 
 
 class GSCCheb(GSC):
@@ -255,12 +256,15 @@ class GSCCheb(GSC):
 
     name: ClassVar[str] = "gsc_cheb"
     title: ClassVar[str] = "GSC+Cheb"
+    cost: ClassVar[Cost] = Cost(
+        "1, and the generator", "P·(nnz(X)·D + E·D + N·D²) + S·K²·(T + K + D)", "P·N·D + E + S·K·(K + D)"
+    )
     Config: ClassVar[type[Settings]] = GSCChebSettings
     config: GSCChebSettings
 
-    def convolution(self, inward: int, outward: int) -> nn.Module:
+    def convolution(self, in_features: int, out_features: int) -> nn.Module:
         """Return a layer of the encoder."""
-        return ChebyshevConvolution(inward, outward, self.config.polynomial_terms)
+        return ChebyshevConvolution(in_features, out_features, self.config.polynomial_terms)
 
     def propagation(self, both_ways: sp.csr_array) -> sp.csr_array:
         """Return L̃, N×N."""
@@ -279,36 +283,8 @@ def pairing(subgraphs: Subgraphs, random: torch.Generator) -> tuple[Tensor, Tens
     return rows, (rows + 1 + drawn % (count - 1).clamp_min(1)) % count
 
 
-def feature_plan(cost: Tensor, *, unrolled: bool) -> Tensor:
-    """Return the proximal point plan T of costs (B×K×K) between uniform masses, with a gradient if `unrolled`."""
-    with torch.set_grad_enabled(unrolled and torch.is_grad_enabled()):
-        mass = _uniform(cost)
-        return proximal_point(cost, mass, mass, _FEATURE_STEP, _FEATURE_ITERATIONS).plan
-
-
-def matching(source: Tensor, target: Tensor, *, unrolled: bool) -> Tensor:
-    """Return the plan g between structures (B×K×K each) after five linearisations, with a gradient if `unrolled`."""
-    with torch.set_grad_enabled(unrolled and torch.is_grad_enabled()):
-        mass = _uniform(source)
-        plan = mass[:, :, None] * mass[:, None, :]
-        for _ in range(_LINEARISATIONS):
-            cost = linearised(source, target, plan)
-            plan = proximal_point(cost, mass, mass, _STRUCTURE_STEP, _STRUCTURE_ITERATIONS).plan
-        return plan
-
-
-def linearised(source: Tensor, target: Tensor, plan: Tensor) -> Tensor:
-    """Return L(g) = C_s² p 1ᵀ + 1 (C_t² q)ᵀ - 2 C_s g C_tᵀ with uniform p and q, B×K×K."""
-    squared = source.square().mean(2)[:, :, None] + target.square().mean(2)[:, None, :]
-    return squared - 2 * source @ plan @ target.mT
-
-
 def weighted_cross_entropy(logits: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted binary cross-entropy of 3S logits, the first S against one; `weights` (S) serve thrice."""
     positive, *negatives = logits.chunk(3)
     losses = nn.functional.softplus(-positive) + sum(nn.functional.softplus(negative) for negative in negatives)
     return (weights * losses).sum()
-
-
-def _uniform(cost: Tensor) -> Tensor:
-    return cost.new_full(cost.shape[:2], 1 / cost.shape[1])

@@ -51,13 +51,16 @@ from torch import Tensor, nn
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import centrality, row_normalized
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import mask_columns, symmetric_scaled
-from fossil.nn.contrast import node_contrast, sampled_rank
+from fossil.nn.contrast import sampled_rank
 from fossil.nn.encoders import Branches, DecoupledEncoder, activation_module
-from fossil.nn.fusion import FusionGate, fuse, fusion_penalty
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.nn.fusion import FusionGate, fuse
 from fossil.nn.tensors import GraphTensors
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.fusion_penalty import FusionPenalty, fusion_penalty
+from fossil.ops.infonce import node_contrast
+from fossil.ops.sparse import SparseMatrix
 from fossil.settings import Settings, setting
 
 Aggregation = Literal["mean", "symmetric", "sum"]
@@ -133,9 +136,10 @@ class MUSE(Method[GraphTensors]):
     name: ClassVar[str] = "muse"
     title: ClassVar[str] = "MUSE"
     paper: ClassVar[str] = "Yuan et al., CIKM 2023"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("4, three with a gradient", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
     epochs: ClassVar[int] = 300
     Config = MuseSettings
+    small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "fusion_hidden": 5}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "released": {
@@ -198,18 +202,21 @@ class MUSE(Method[GraphTensors]):
         if prepared.num_nodes < 2:
             raise GraphError("MUSE contrasts nodes, and this graph has one.", remedy="Give it at least two nodes.")
 
-    def objectives(self, prepared: GraphTensors, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: GraphTensors, random: torch.Generator) -> Iterator[Objective]:
         """Yield the three contrasts for the encoder, then the gate's loss on a fresh forward pass."""
         views = self.views(prepared, random)
-        loss, record = self.contrast(views)
-        fused = fuse(views.original, views.fusion).detach()
-        record |= {"lambda_mean": views.fusion.mean(), "effective_rank": sampled_rank(fused)}
-        yield Objective(loss, ("encoder",), record)
+        loss, parts = self.contrast(views)
+
+        def diagnose() -> Record:
+            rank = sampled_rank(fuse(views.original, views.fusion))
+            return {**parts, "lambda_mean": views.fusion.mean(), "effective_rank": rank}
+
+        yield Objective({"contrast": loss}, ("encoder",), diagnose)
 
         with torch.no_grad():
             branches: Branches = self.encoder(prepared.features, prepared.propagation, random)
-        penalty, parts = self.gate_loss(branches, prepared.centrality, random)
-        yield Objective(penalty, ("gate",), {"fusion": penalty, **parts})
+        penalty = self.gate_loss(branches, prepared.centrality, random)
+        yield Objective({"fusion": penalty.total}, ("gate",), penalty.parts)
 
     def views(self, graph: GraphTensors, random: torch.Generator) -> Views:
         """Encode the graph, its masked features and its thinned edges."""
@@ -224,7 +231,7 @@ class MUSE(Method[GraphTensors]):
         fusion = self.gate(original.detached(), graph.centrality, random).detach()
         return Views(original, changed, fusion)
 
-    def contrast(self, views: Views) -> tuple[Tensor, dict[str, Tensor | float]]:
+    def contrast(self, views: Views) -> tuple[Tensor, Record]:
         """Return L and its three parts, unweighted."""
         first, second, fusion = views
         assert first.feature is not None and second.feature is not None
@@ -232,32 +239,32 @@ class MUSE(Method[GraphTensors]):
         context = self.alike(first.structure, second.structure)
         fused = self.alike(fuse(first, fusion), fuse(second, fusion))
         total = semantic + self.config.context_weight * context + self.config.fused_weight * fused
-        return total, {"contrast": total, "semantic": semantic, "context": context, "fused": fused}
+        return total, {"semantic": semantic, "context": context, "fused": fused}
 
     def alike(self, first: Tensor, second: Tensor) -> Tensor:
         """Return g, the contrast of two views (N×D each) behind the projection head."""
         return node_contrast(self.head(first), self.head(second), self.config.temperature)
 
-    def gate_loss(
-        self, branches: Branches, degree: Tensor | None, random: torch.Generator
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def gate_loss(self, branches: Branches, degree: Tensor | None, random: torch.Generator) -> FusionPenalty:
         """Return L_gate and its three parts, weighted, for constant branches."""
         config = self.config
+        assert branches.feature is not None
         pulled = len(branches.structure) if config.fusion_pull == "per_node" else 1
         return fusion_penalty(
             self.gate(branches, degree, random),
-            branches,
+            branches.feature,
+            branches.structure,
             alpha=1 - config.fusion_target,
             l2=config.fusion_l2,
             mean=config.fusion_mean * pulled,
         )
 
     @torch.no_grad()
-    def encode(self, prepared: GraphTensors) -> Encoding:
+    def encode(self, prepared: GraphTensors) -> NodeVectors:
         """Return h₁ + λ h₃ and λ of every node."""
         branches: Branches = self.encoder(prepared.features, prepared.propagation)
         fusion = self.gate(branches, prepared.centrality, None)
-        return Encoding(fuse(branches, fusion), fusion.squeeze(1))
+        return NodeVectors(fuse(branches, fusion), fusion.squeeze(1))
 
 
 def thin(adjacency: SparseMatrix, probability: float, random: torch.Generator) -> SparseMatrix:

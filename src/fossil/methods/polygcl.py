@@ -50,13 +50,14 @@ from torch import Tensor, nn
 
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
-from fossil.nn.activation import biased_prelu
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import shuffled
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
 from fossil.nn.filters import ChebyshevRecurrence, MonotoneFilter, chebyshev_filters
-from fossil.nn.sparse import FeatureMatrix, dropout, rows_of
+from fossil.ops.activation import biased_prelu
+from fossil.ops.features import FeatureMatrix, dropout
+from fossil.ops.rows import rows_of
 from fossil.settings import Settings, setting
 
 _RATES = [1e-4, 5e-4, 1e-3, 5e-3, 1e-2]
@@ -99,7 +100,7 @@ class PolyGCL(Method[PolyGCLGraph]):
     name: ClassVar[str] = "polygcl"
     title: ClassVar[str] = "PolyGCL"
     paper: ClassVar[str] = "Chen et al., ICLR 2024"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("2, each through two filters", "nnz(X)·D + P·E·D", "P·N·D + E")
     epochs: ClassVar[int] = 500
     Config = PolyGCLSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}, "released": {"order": "filter_first"}}
@@ -135,19 +136,21 @@ class PolyGCL(Method[PolyGCLGraph]):
             laplacian=ChebyshevRecurrence.from_scipy(-normalized, device),
         )
 
-    def objectives(self, prepared: PolyGCLGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: PolyGCLGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the loss, on which both groups take a step."""
         real = self.views(prepared, random)
         fake = self.views(prepared, random, order=shuffled(real.shape[1], random))
         summary = torch.relu(self.mixed(real.mean(1)))  # the mean of the mixture is the mixture of the means
         loss = real_or_fake(self.discriminator(real, summary), self.discriminator(fake, summary))
-        record: dict[str, Tensor | float] = {
-            "loss": loss,
-            "low_weight": self.low_weight.detach().clone(),  # the optimiser changes the parameter itself
-            "high_weight": self.high_weight.detach().clone(),
-            "effective_rank": sampled_rank(self.mixed(real).detach()),
-        }
-        yield Objective(loss, ("encoder", "filters"), record)
+        # The optimiser changes the parameters themselves, and the record is of this step.
+        low_weight, high_weight = self.low_weight.detach().clone(), self.high_weight.detach().clone()
+
+        def diagnose() -> Record:
+            low, high = real
+            rank = sampled_rank(torch.addcmul(low_weight * low, high, high_weight))
+            return {"low_weight": low_weight, "high_weight": high_weight, "effective_rank": rank}
+
+        yield Objective({"loss": loss}, ("encoder", "filters"), diagnose)
 
     def views(self, graph: PolyGCLGraph, random: torch.Generator | None = None, order: Tensor | None = None) -> Tensor:
         """Return the low-pass and the high-pass view, 2×N×D.
@@ -192,9 +195,9 @@ class PolyGCL(Method[PolyGCLGraph]):
         return torch.addcmul(self.low_weight * low, high, self.high_weight)
 
     @torch.no_grad()
-    def encode(self, prepared: PolyGCLGraph) -> Encoding:
+    def encode(self, prepared: PolyGCLGraph) -> NodeVectors:
         """Return the mixture of both views."""
-        return Encoding(self.mixed(self.views(prepared)))
+        return NodeVectors(self.mixed(self.views(prepared)))
 
 
 def standardized(views: Tensor, smallest: float = 1e-5) -> Tensor:

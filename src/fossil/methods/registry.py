@@ -1,43 +1,50 @@
-"""Finds the methods by looking into this package, and their recipes by looking beside them."""
+"""Finds the methods by looking into this package and into others that offer some, and recipes beside them."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
 import fossil.methods
+from fossil.discovery import discover
 from fossil.errors import SettingError, nearest
 from fossil.methods.base import Method
 
+Kind: TypeAlias = type[Method[Any]]
+
 
 @cache
-def methods() -> dict[str, type[Method[Any]]]:
+def methods() -> dict[str, Kind]:
     """Return every method by name."""
-    found: dict[str, type[Method[Any]]] = {}
-    for module in pkgutil.iter_modules(fossil.methods.__path__):
-        content = vars(importlib.import_module(f"fossil.methods.{module.name}"))
-        for candidate in content.values():
-            if isinstance(candidate, type) and issubclass(candidate, Method) and "name" in vars(candidate):
-                found[candidate.name] = candidate
-    return found
+    return discover(fossil.methods, Method)
 
 
-def get_method(name: str) -> type[Method[Any]]:
-    """Return the method called `name`.
+def get_method(method: str | Kind) -> Kind:
+    """Return the method called by this name; a class is taken as it is, and known by its name from then on.
 
     Raises:
-        SettingError: there is none; the nearest name is offered.
+        SettingError: there is none of that name, and the nearest is offered; or the class is no method.
     """
     known = methods()
-    if name not in known:
-        raise SettingError(f"Unknown method {name!r}.", remedy=nearest(name, known))
-    return known[name]
+    if isinstance(method, str):
+        if method not in known:
+            raise SettingError(f"Unknown method {method!r}.", remedy=nearest(method, known))
+        return known[method]
+    if not (isinstance(method, type) and issubclass(method, Method) and isinstance(getattr(method, "name", None), str)):
+        raise SettingError(
+            f"{method!r} is no method.", remedy="Give a name, or a class that derives from fossil.methods.base.Method."
+        )
+    before = known.setdefault(method.name, method)
+    if (before.__module__, before.__qualname__) != (method.__module__, method.__qualname__):
+        raise SettingError(
+            f"Another method is called {method.name!r} already.", remedy="Give the class another `name`."
+        )
+    known[method.name] = method  # defined anew, as in a notebook
+    return method
 
 
 @dataclass(frozen=True)

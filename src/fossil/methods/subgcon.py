@@ -51,13 +51,14 @@ from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
-from fossil.graph.pagerank import Neighbourhoods, convolution_matrices, pagerank_neighbourhoods
 from fossil.graph.structure import row_normalized, undirected
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import shuffled
 from fossil.nn.contrast import sampled_rank
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
-from fossil.nn.unit import unit_vectors
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.unit import unit_vectors
+from fossil.sampling.pagerank import Neighbourhoods, convolution_matrices, pagerank_neighbourhoods
 from fossil.settings import Settings, setting
 
 
@@ -75,7 +76,7 @@ class SubgConSettings(Settings):
     similarity: Literal["inner_product", "cosine"] = setting(
         "inner_product", "what the sigmoid is taken of: h·c (official), or its cosine divided by the temperature"
     )
-    temperature: float = setting(0.2, "divides the cosine; without meaning for inner products", gt=0)
+    temperature: float = setting(0.2, "divides the cosine", gt=0, only_with={"similarity": "cosine"})
     restart: float = setting(
         0.15, "probability that the PageRank walk returns to its centre", gt=0, lt=1, search=[0.15, 0.25],
         origin="official code",
@@ -113,9 +114,10 @@ class SubgCon(Method[SubgConGraph]):
     name: ClassVar[str] = "subgcon"
     title: ClassVar[str] = "Subg-Con"
     paper: ClassVar[str] = "Jiao et al., ICDM 2020, arXiv 2009.10273"
-    capturable: ClassVar[bool] = True
+    cost: ClassVar[Cost] = Cost("none; B subgraphs", "min(nnz(X), B·K·F)·D + B·K²·D", "N·K² + (N + B·K)·D")
     epochs: ClassVar[int] = 100
     Config = SubgConSettings
+    small: ClassVar[Mapping[str, Any]] = {"width": 8, "context_size": 5, "batch_size": 16}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         "released": {"normalize_features": False, "similarity": "inner_product"},
@@ -155,7 +157,7 @@ class SubgCon(Method[SubgConGraph]):
         if len(prepared.contexts.nodes) < 2:
             raise GraphError("Subg-Con compares the subgraphs of nodes, and there is one node.", remedy="Give it more.")
 
-    def objectives(self, prepared: SubgConGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: SubgConGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the margin loss on a random batch of subgraphs."""
         batch = shuffled(len(prepared.contexts.nodes), random)[: self.config.batch_size]
         centres, summaries = self.embed_subgraphs(prepared, batch)
@@ -166,13 +168,11 @@ class SubgCon(Method[SubgConGraph]):
         margin = self.config.margin
         loss = torch.relu(margin - own + foreign_centre).mean()
         loss = loss + torch.relu(margin - own.roll(1, 0) + foreign_summary).mean()
-        record: dict[str, Tensor | float] = {
-            "loss": loss,
-            "own": own.detach().mean(),
-            "foreign": foreign_centre.detach().mean(),
-            "effective_rank": sampled_rank(centres.detach()),
-        }
-        yield Objective(loss, ("all",), record)
+
+        def diagnose() -> Record:
+            return {"own": own.mean(), "foreign": foreign_centre.mean(), "effective_rank": sampled_rank(centres)}
+
+        yield Objective({"loss": loss}, ("all",), diagnose)
 
     def embed_subgraphs(self, graph: SubgConGraph, batch: Tensor) -> tuple[Tensor, Tensor]:
         """Return the centres h and the summaries c of the subgraphs around the nodes in `batch` (B): B×D each."""
@@ -200,9 +200,9 @@ class SubgCon(Method[SubgConGraph]):
         return torch.sigmoid((unit_vectors(centres) * unit_vectors(summaries)).sum(1) / self.config.temperature)
 
     @torch.no_grad()
-    def encode(self, prepared: SubgConGraph) -> Encoding:
+    def encode(self, prepared: SubgConGraph) -> NodeVectors:
         """Return h of every node."""
-        return Encoding(self.activate(prepared.centres.matmul(prepared.features.project(self.weight))))
+        return NodeVectors(self.activate(prepared.centres.matmul(prepared.features.project(self.weight))))
 
 
 def _first_rows(contexts: Neighbourhoods, convolutions: Tensor) -> SparseMatrix:

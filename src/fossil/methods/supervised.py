@@ -37,22 +37,23 @@ graph a node sums over the nodes it points to; the convolution of PyTorch Geomet
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError, GraphError, SettingError
-from fossil.graph.catalog import known_name
 from fossil.graph.graph import Array, Graph
-from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, SplitName, SplitRule
+from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, SplitName, SplitRule, TrainingSplit
 from fossil.graph.structure import row_normalized, symmetric_normalized
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
+from fossil.ops.features import FeatureMatrix, dropout
+from fossil.ops.sparse import SparseMatrix
 from fossil.settings import Settings, setting
 
 _SPLIT_SETTINGS = "The split is chosen with --set split=paper, --set nodes_per_class=N and --set split_seed=SEED."
@@ -136,8 +137,9 @@ class Supervised(Method[SupervisedGraph]):
     """Two layers under cross-entropy."""
 
     needs_labels: ClassVar[bool] = True
-    capturable: ClassVar[bool] = True
     epochs: ClassVar[int] = 200
+    small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "num_classes": 3, "split_seed": 0}
+    filled_in: ClassVar[tuple[str, ...]] = ("num_classes", "split_seed")
 
     def __init__(self, config: SupervisedSettings, num_features: int) -> None:
         super().__init__(config, num_features)
@@ -150,6 +152,18 @@ class Supervised(Method[SupervisedGraph]):
         self.num_classes, self.split_seed = config.num_classes, config.split_seed
         self.first = GraphConvolution(num_features, config.hidden)
         self.second = GraphConvolution(config.hidden, self.num_classes)
+
+    @classmethod
+    def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
+        """Return the settings with the number of classes, and with the run's own seed for the split, where open."""
+        known = {"num_classes": graph.num_classes, "split_seed": seed}
+        return config.updated({name: value for name, value in known.items() if getattr(config, name) is None})
+
+    @classmethod
+    def training_split(cls, config: Settings, graph_name: str) -> TrainingSplit | None:
+        """Return the split whose training labels are read."""
+        assert isinstance(config, SupervisedSettings) and config.split_seed is not None
+        return TrainingSplit(config.split_rule(graph_name), config.split_seed)
 
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """Return each layer as a group, because the first alone is penalised."""
@@ -193,21 +207,23 @@ class Supervised(Method[SupervisedGraph]):
                 remedy="Name a label column (--label COLUMN), and prepare the graph in training mode.",
             )
 
-    def objectives(self, prepared: SupervisedGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: SupervisedGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield the cross-entropy on the training nodes."""
         part = prepared.training
         assert part is not None
         scores = self.class_scores(part.features, prepared.propagation, random).index_select(0, part.rows)
         loss = torch.nn.functional.cross_entropy(scores, part.labels)
-        with torch.no_grad():
+
+        def diagnose() -> Record:
             right = (scores.argmax(1) == part.labels).float().mean()
-            rank = sampled_rank(scores)
-        yield Objective(loss, ("first", "second"), {"loss": loss, "training_accuracy": right, "effective_rank": rank})
+            return {"training_accuracy": right, "effective_rank": sampled_rank(scores)}
+
+        yield Objective({"loss": loss}, ("first", "second"), diagnose)
 
     @torch.no_grad()
-    def encode(self, prepared: SupervisedGraph) -> Encoding:
+    def encode(self, prepared: SupervisedGraph) -> NodeVectors:
         """Return Z of every node, N×C."""
-        return Encoding(self.class_scores(prepared.features, prepared.propagation))
+        return NodeVectors(self.class_scores(prepared.features, prepared.propagation))
 
     @abstractmethod
     def class_scores(
@@ -226,6 +242,7 @@ class FSGCN(Supervised):
     name: ClassVar[str] = "fs_gcn"
     title: ClassVar[str] = "FS-GCN"
     paper: ClassVar[str] = "Kipf and Welling, ICLR 2017, arXiv 1609.02907"
+    cost: ClassVar[Cost] = Cost("1", "nnz(X)·D + E·D", "N·D + E")
     Config = FSGCNSettings
     config: FSGCNSettings
 
@@ -251,6 +268,7 @@ class FSMLP(Supervised):
     name: ClassVar[str] = "fs_mlp"
     title: ClassVar[str] = "FS-MLP"
     paper: ClassVar[str] = "the reference without edges in Kipf and Welling, ICLR 2017, arXiv 1609.02907"
+    cost: ClassVar[Cost] = Cost("none; n nodes", "nnz(X)·D of the n nodes", "n·D")
     Config = SupervisedSettings
 
     def class_scores(

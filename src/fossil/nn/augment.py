@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 
 def mask_columns(features: FeatureMatrix, probability: float, random: torch.Generator) -> FeatureMatrix:

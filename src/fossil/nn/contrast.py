@@ -1,14 +1,14 @@
-"""The two contrastive losses (Section 4.6)."""
+"""The contrast of subgraphs (Section 4.6.1), and how many directions embeddings use.
+
+The contrast of nodes (Section 4.6.2) is an operation of its own: `fossil.ops.infonce.node_contrast`.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from fossil.nn.infonce import node_contrast, node_contrast_memory
-from fossil.nn.unit import unit_vectors
-
-__all__ = ["effective_rank", "node_contrast", "node_contrast_memory", "sampled_rank", "subgraph_contrast"]
+from fossil.ops.unit import unit_vectors
 
 _RANKED_ROWS = 4096
 

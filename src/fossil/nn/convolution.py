@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 
 class GraphConvolution(nn.Module):
@@ -15,21 +16,21 @@ class GraphConvolution(nn.Module):
     features are multiplied by W first in any case: S X would fill up.
 
     Args:
-        inward: F, width of the input.
-        outward: D, width of the output.
+        in_features: F, width of the input.
+        out_features: D, width of the output.
         bias: whether there is a b.
     """
 
-    def __init__(self, inward: int, outward: int, bias: bool = True) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inward, outward)))
-        self.bias = nn.Parameter(torch.zeros(outward)) if bias else None
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_features, out_features)))
+        self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
 
     def forward(self, x: Tensor | FeatureMatrix, propagation: SparseMatrix) -> Tensor:
         """Return S X W + b, N×D, for `x` (N×F) and `propagation` S (N×N)."""
         data = x.data if isinstance(x, FeatureMatrix) else x
-        inward, outward = self.weight.shape
-        if isinstance(data, Tensor) and inward < outward:
+        in_features, out_features = self.weight.shape
+        if isinstance(data, Tensor) and in_features < out_features:
             return self.finish(propagation.matmul(data) @ self.weight)
         return self.finish(propagation.matmul(project(x, self.weight)))
 

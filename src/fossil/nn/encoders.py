@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fossil.nn.activation import biased_activation
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix, dropout
+from fossil.ops.activation import biased_activation
+from fossil.ops.features import FeatureMatrix, dropout
+from fossil.ops.sparse import SparseMatrix
 
 Activation = Literal["none", "relu", "prelu"]
 
@@ -67,10 +68,10 @@ class Encoder(nn.Module, ABC):
 class _TwoLayers(Encoder):
     """What the decoupled encoder and the plain GCN are made of."""
 
-    def __init__(self, features: int, hidden: int, out: int, activation: nn.Module, drop: float) -> None:
+    def __init__(self, in_features: int, hidden: int, out_features: int, activation: nn.Module, drop: float) -> None:
         super().__init__()
-        self.first = _Layer(features, hidden)
-        self.second = _Layer(hidden, out)
+        self.first = _Layer(in_features, hidden)
+        self.second = _Layer(hidden, out_features)
         self.activation = activation
         self.drop = drop
 
@@ -112,12 +113,12 @@ class GCNIIEncoder(Encoder):
     """
 
     def __init__(
-        self, features: int, out: int, layers: int, drop: float, residual: float = 0.1, strength: float = 0.5
+        self, in_features: int, width: int, layers: int, drop: float, residual: float = 0.1, strength: float = 0.5
     ) -> None:
         super().__init__()
-        self.inward = nn.Linear(features, out)
+        self.inward = nn.Linear(in_features, width)
         self.weights = nn.ParameterList(
-            [nn.Parameter(torch.empty(out, out).uniform_(-1, 1) / math.sqrt(out)) for _ in range(layers)]
+            [nn.Parameter(torch.empty(width, width).uniform_(-1, 1) / math.sqrt(width)) for _ in range(layers)]
         )
         self.drop = drop
         self.residual = residual
@@ -139,10 +140,10 @@ class GCNIIEncoder(Encoder):
 class _Layer(nn.Module):
     """W (Xavier-uniform), b (zero) and the PReLU of one graph layer."""
 
-    def __init__(self, inward: int, out: int) -> None:
+    def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inward, out)))
-        self.bias = nn.Parameter(torch.zeros(out))
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_features, out_features)))
+        self.bias = nn.Parameter(torch.zeros(out_features))
         self.prelu = nn.PReLU()
 
     def finish(self, spread: Tensor, *after: nn.Module) -> Tensor:

@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from fossil.nn.convolution import project
-from fossil.nn.precision import products_in
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.autograd import Function
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.precision import products_in
+from fossil.ops.sparse import SparseMatrix, multiply
 
 
 def chebyshev_nodes(order: int) -> Tensor:
@@ -84,11 +86,11 @@ def chebyshev_filters(recurrence: ChebyshevRecurrence, signal: Tensor, coefficie
     Returns:
         V×N×D.
     """
-    filtered: Tensor = _ChebyshevFilters.apply(signal, coefficients, recurrence)  # type: ignore[no-untyped-call]
+    filtered: Tensor = _ChebyshevFilters.apply(signal, coefficients, recurrence)
     return filtered
 
 
-class _ChebyshevFilters(torch.autograd.Function):
+class _ChebyshevFilters(Function):
     @staticmethod
     def forward(ctx: Any, signal: Tensor, coefficients: Tensor, recurrence: ChebyshevRecurrence) -> Tensor:
         kind = torch.promote_types(torch.promote_types(signal.dtype, coefficients.dtype), torch.float32)
@@ -119,10 +121,10 @@ def _terms(recurrence: ChebyshevRecurrence, signal: Tensor, count: int, kind: to
     """Return T_0(M) X, T_1(M) X and so on: `count`×N×D of a type."""
     terms = signal.new_empty(count, *signal.shape, dtype=kind)
     terms[0] = signal
-    recurrence.matrix.constant_product(recurrence.matrix.values.to(kind), terms[0], out=terms[1])
+    multiply(recurrence.matrix, recurrence.matrix.values.to(kind), terms[0], out=terms[1])
     step = recurrence.step.values.to(kind)
     for degree in range(2, count):
-        recurrence.step.constant_product(step, terms[degree - 2 : degree].flatten(0, 1), out=terms[degree])
+        multiply(recurrence.step, step, terms[degree - 2 : degree].flatten(0, 1), out=terms[degree])
     return terms
 
 
@@ -144,7 +146,7 @@ def _clenshaw(matrix: SparseMatrix, coefficients: Tensor, signals: Tensor) -> Te
     current = _mixed(torch.zeros_like(signals[0]), signals, highest)
     before = torch.zeros_like(current)
     for degree in range(len(lower) - 1, -1, -1):
-        spread = matrix.constant_product(values, current)
+        spread = multiply(matrix, values, current)
         # before + 2 (spread - before) in one pass, and at the end half as much of the product
         following = spread.sub_(before) if degree == 0 else torch.lerp(before, spread, 2.0)
         current, before = _mixed(following, signals, lower[degree]), current
@@ -222,16 +224,16 @@ class ChebyshevConvolution(nn.Module):
     X W_i is computed first, all i in one product, so that neighbours are summed over D columns.
 
     Args:
-        inward: F, width of the input.
-        outward: D, width of the output.
+        in_features: F, width of the input.
+        out_features: D, width of the output.
         terms: how many T_i, the identity T_0 included.
     """
 
-    def __init__(self, inward: int, outward: int, terms: int) -> None:
+    def __init__(self, in_features: int, out_features: int, terms: int) -> None:
         super().__init__()
-        weights = [nn.init.xavier_uniform_(torch.empty(inward, outward)) for _ in range(terms)]
+        weights = [nn.init.xavier_uniform_(torch.empty(in_features, out_features)) for _ in range(terms)]
         self.weight = nn.Parameter(torch.cat(weights, 1))
-        self.bias = nn.Parameter(torch.zeros(outward))
+        self.bias = nn.Parameter(torch.zeros(out_features))
 
     def forward(self, x: Tensor | FeatureMatrix, propagation: SparseMatrix) -> Tensor:
         """Return the convolution of `x` (N×F) with `propagation` M (N×N): N×D."""

@@ -10,11 +10,12 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from fossil.nn.activation import biased_activation
 from fossil.nn.encoders import Branches, Encoder
-from fossil.nn.scores import row_products
-from fossil.nn.sparse import SparseMatrix
 from fossil.nn.tensors import GraphTensors
+from fossil.ops.activation import biased_activation
+from fossil.ops.edges import edge_attention
+from fossil.ops.rows import row_products
+from fossil.ops.sparse import SparseMatrix
 
 
 class Generator(nn.Module, ABC):
@@ -31,9 +32,9 @@ class _OneLayer(Generator):
     On the identity graph the sum has one term of weight one, so the feature branch is just the linear layer.
     """
 
-    def __init__(self, inward: int, width: int, activation: nn.Module) -> None:
+    def __init__(self, in_features: int, width: int, activation: nn.Module) -> None:
         super().__init__()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inward, width)))
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_features, width)))
         self.bias = nn.Parameter(torch.zeros(width))
         self.activation = activation
 
@@ -145,4 +146,4 @@ class _Attention(nn.Module):
     def forward(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
         """Return the attention of each edge (E)."""
         centre, neighbour = row_products(projected, self.to_centre, self.to_neighbour)
-        return adjacency.attention(centre, neighbour)
+        return edge_attention(adjacency, centre, neighbour)

@@ -9,15 +9,15 @@ class ProjectionHead(nn.Module):
     """Linear, ELU, linear: maps embeddings to where they are contrasted.
 
     Args:
-        inward: D, width of the embeddings.
+        in_features: D, width of the embeddings.
         hidden: width between the two maps.
-        outward: width of the result.
+        out_features: width of the result.
     """
 
-    def __init__(self, inward: int, hidden: int, outward: int) -> None:
+    def __init__(self, in_features: int, hidden: int, out_features: int) -> None:
         super().__init__()
-        self.first = nn.Linear(inward, hidden)
-        self.second = nn.Linear(hidden, outward)
+        self.first = nn.Linear(in_features, hidden)
+        self.second = nn.Linear(hidden, out_features)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Return the projections of `embeddings` (N×D)."""

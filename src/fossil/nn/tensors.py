@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False)

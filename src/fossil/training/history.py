@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fossil.errors import RunError
+from fossil.methods.base import Record
 from fossil.storage import write_text
 
 
@@ -27,7 +28,7 @@ class History:
     ) -> None:
         self.path, self.advice = path, advice
         self.records: list[dict[str, float]] = []
-        self._pending: list[tuple[int, float, dict[str, Tensor | float]]] = []
+        self._pending: list[tuple[int, float, Record]] = []
         self._started = time.perf_counter()
 
     def restore(self, epoch: int) -> None:
@@ -46,7 +47,7 @@ class History:
         if self.records:
             self._started -= self.records[-1]["seconds"]
 
-    def add(self, epoch: int, record: dict[str, Tensor | float]) -> None:
+    def add(self, epoch: int, record: Record) -> None:
         """Keep a record; its tensors stay where they are until `flush`."""
         self._pending.append((epoch, time.perf_counter() - self._started, record))
 

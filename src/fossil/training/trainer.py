@@ -5,18 +5,21 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from fossil.errors import FossilWarning, RunError
-from fossil.methods.base import Method, Objective, ParameterGroup
+from fossil.methods.base import Method, Objective, ParameterGroup, Phase, Record
+from fossil.ops.precision import Products, arithmetic
+from fossil.ops.streams import forked
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
-from fossil.training.runtime import Precision, Record, Replay, arithmetic, is_out_of_memory
+from fossil.training.capabilities import CanShrink, is_out_of_memory
+from fossil.training.capture import CapturedStep
 
-Objectives = Callable[[Any, torch.Generator], Iterator[Objective]]
+Step: TypeAlias = Callable[[Any, torch.Generator], Iterator[Objective]]
 
 
 class TrainingSettings(Settings):
@@ -26,11 +29,13 @@ class TrainingSettings(Settings):
         None, "training steps, one per epoch; by default those of the graph's recipe, or of the method", ge=1
     )
     device: str = setting("auto", "auto, cpu, cuda or cuda:0")
-    precision: Precision = setting(
+    precision: Products = setting(
         "float32",
         "products outside the transport solver: full float32, tf32 on a GPU (faster, 3 digits), or bfloat16 (2 digits)",
     )
-    replay: bool = setting(True, "on a GPU, record the training step once and replay it, where the method allows it")
+    replay: bool = setting(
+        True, "on a GPU, capture the training step once as a CUDA graph and replay it, where the method allows it"
+    )
     checkpoint_seconds: float = setting(15.0, "least time between two checkpoints", ge=0)
 
 
@@ -45,7 +50,10 @@ class Trainer:
         seed: seed of the run.
         device: where both live.
         precision: precision of products.
-        replay: whether a step may be recorded and replayed; only on a GPU, and only if the method allows it.
+        replay: whether a step may be captured and replayed; only on a GPU, and not if its shapes depend on data.
+
+    Attributes:
+        steps: how many steps have been taken.
     """
 
     def __init__(
@@ -54,7 +62,7 @@ class Trainer:
         prepared: Any,
         seed: int,
         device: torch.device,
-        precision: Precision = "float32",
+        precision: Products = "float32",
         *,
         replay: bool = True,
     ) -> None:
@@ -62,35 +70,35 @@ class Trainer:
         self.random = torch.Generator(device=device)
         self.groups = method.parameter_groups()
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
-        self.epoch, self._moved = 0, False
-        self.replay = replay and device.type == "cuda" and method.capturable
-        self._update = self._make_update(self.method.objectives)
+        self.steps, self._moved = 0, False
+        self.replay = replay and device.type == "cuda" and not method.data_dependent
+        self._take_step = self._captured(self.method.step)
 
-    def run(self, epochs: int, after_epoch: Callable[[int, Record], bool]) -> None:
-        """Train up to `epochs` in all; `after_epoch(epoch, record)` may stop it by returning True."""
-        while self.epoch < epochs:
-            self.set_rates(epochs)
+    def run(self, steps: int, after_step: Callable[[int, Record], bool]) -> None:
+        """Train up to so many steps in all; `after_step(number, record)` may stop it by returning True."""
+        while self.steps < steps:
+            self.set_rates(steps)
             record = self.step()
-            self.epoch += 1
-            if after_epoch(self.epoch, record):
+            self.steps += 1
+            if after_step(self.steps, record):
                 return
 
-    def set_rates(self, epochs: int) -> None:
-        """Tell the method how much of `epochs` is over, and give scheduled groups their learning rate."""
-        self.method.progress.fill_(self.epoch / epochs)
+    def set_rates(self, steps: int) -> None:
+        """Tell the method how much of all steps is over, and give scheduled groups their learning rate."""
+        self.method.progress.fill_(self.steps / steps)
         for name, group in self.groups.items():
             if group.schedule is not None:
-                # In place, because a recorded step reads the rate where it was.
+                # In place, because a captured step reads the rate where it was.
                 rate = self.optimizers[name].param_groups[0]["lr"]
-                rate.fill_(group.learning_rate * group.schedule(self.epoch, epochs))
+                rate.fill_(group.learning_rate * group.schedule(self.steps, steps))
 
     def step(self) -> Record:
         """Take one training step and return its record."""
-        self.random.manual_seed(derive(self.seed, "step", self.epoch))
+        self.random.manual_seed(derive(self.seed, "step", self.steps))
         self.method.train()
         self._moved = False
         try:
-            return self._update()
+            return self._take_step()
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -98,14 +106,18 @@ class Trainer:
         return self.step()
 
     def close(self) -> None:
-        """Minimise what the method has left to do after the last epoch; save the state before, to train on later."""
-        self.random.manual_seed(derive(self.seed, "closing"))
+        """Take the steps that follow the last epoch; save the state before, to train on later."""
         self.method.train()
-        close, steps = self._make_update(self.method.closing), self.method.closing_steps(self.epoch)
-        # A recorded epoch keeps its memory for itself, and is over.
-        self._update = self._make_update(self.method.objectives)
-        for _ in range(steps):
-            close()
+        # A captured step keeps its memory for itself, and is over.
+        self._take_step = self._captured(self.method.step)
+        for phase in self.method.closing(self.steps):
+            self._run_phase(phase)
+
+    def _run_phase(self, phase: Phase) -> None:
+        self.random.manual_seed(derive(self.seed, phase.name))
+        take_step = self._captured(phase.step)
+        for _ in range(phase.steps):
+            take_step()
 
     def _make_room(self, error: RuntimeError) -> None:
         """Let the method work in smaller pieces after it ran out of memory, so that the step can be tried again.
@@ -115,43 +127,48 @@ class Trainer:
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
-        device = self.random.device
-        if self._moved or not self.method.spare_memory():
+        method, device = self.method, self.random.device
+        if self._moved or not (isinstance(method, CanShrink) and method.shrink()):
             raise RunError(
-                f"{self.method.title} ran out of memory on {device.type} in epoch {self.epoch + 1}.",
+                f"{self.method.title} ran out of memory on {device.type} in epoch {self.steps + 1}.",
                 remedy="Use a method or settings that take less (fossil_v2, a smaller hidden and width, "
                 "--precision bfloat16), or another device; the last checkpoint is kept.",
             ) from error
         warnings.warn(
-            f"Out of memory in epoch {self.epoch + 1}: going on in smaller pieces.", FossilWarning, stacklevel=4
+            f"Out of memory in epoch {self.steps + 1}: going on in smaller pieces.", FossilWarning, stacklevel=4
         )
-        self._update = self._make_update(self.method.objectives)
+        self._take_step = self._captured(self.method.step)
         if device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _make_update(self, objectives: Objectives) -> Callable[[], Record]:
+    def _captured(self, step: Step) -> Callable[[], Record]:
+        """Return what takes a step on all objectives that `step` yields, captured where that is possible."""
         # Through a weak reference, so that a trainer and all it holds on a GPU go as soon as nobody needs them.
         here: Trainer = weakref.proxy(self)
 
-        def update() -> Record:
-            return here._minimise(objectives)
+        def take() -> Record:
+            return here._minimise(step)
 
-        return Replay(update, self.random) if self.replay else update
+        return CapturedStep(take, self.random) if self.replay else take
 
-    def _minimise(self, objectives: Objectives) -> Record:
-        """Take a step on each objective in turn."""
-        records: list[Record] = []
-        with arithmetic(self.precision, self.random.device):
-            for objective in objectives(self.prepared, self.random):
+    def _minimise(self, step: Step) -> Record:
+        """Take a step on each objective in turn, and return terms and diagnostics of all of them."""
+        record: dict[str, Tensor | float] = {}
+        objectives: list[Objective] = []  # what diagnostics read must live until the streams have joined
+        with arithmetic(self.precision, self.random.device), forked(self.random.device) as streams:
+            for objective in step(self.prepared, self.random):
+                objectives.append(objective)
+                streams.mark()
                 for optimizer in self.optimizers.values():
                     optimizer.zero_grad(set_to_none=True)
-                torch.autograd.backward(objective.terms or objective.loss)
+                torch.autograd.backward(list(objective.terms.values()))
                 for group in objective.groups:
                     self._moved = True
                     self.optimizers[group].step()
-                records.append(objective.record)
-        # Only now: a method may have added to a record after the step.
-        return {key: _constant(value) for record in records for key, value in record.items()}
+                record.update({name: term.detach() for name, term in objective.terms.items()})
+                with torch.no_grad():
+                    record.update(streams.afterwards(objective.diagnose))
+        return {key: value.detach() if isinstance(value, Tensor) else value for key, value in record.items()}
 
     def state(self) -> dict[str, Tensor]:
         """Return weights and optimiser moments as named tensors: the live ones, so copy or write them."""
@@ -161,8 +178,8 @@ class Trainer:
                 tensors |= {f"optimizer/{group}/{index}/{name}": value for name, value in moments.items()}
         return tensors
 
-    def load_state(self, tensors: dict[str, Tensor], epoch: int) -> None:
-        """Continue from what `state` returned after `epoch` epochs."""
+    def load_state(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """Continue from what `state` returned after so many steps."""
         weights = {key.removeprefix("weights/"): value for key, value in tensors.items() if key.startswith("weights/")}
         self.method.load_state_dict(weights)
         for group, optimizer in self.optimizers.items():
@@ -172,17 +189,13 @@ class Trainer:
                     _, _, index, name = key.split("/")
                     moments.setdefault(int(index), {})[name] = value.clone()
             optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-        self.epoch = epoch
-        # A recording would go on with the tensors that were there before.
-        self._update = self._make_update(self.method.objectives)
+        self.steps = steps
+        # A captured step would go on with the tensors that were there before.
+        self._take_step = self._captured(self.method.step)
 
 
 def _optimizer(group: ParameterGroup, device: torch.device) -> torch.optim.Optimizer:
     kind = torch.optim.AdamW if group.decoupled_decay else torch.optim.Adam
     rate = group.learning_rate if group.schedule is None else torch.tensor(group.learning_rate, device=device)
-    recordable = device.type == "cuda"
-    return kind(group.parameters, lr=rate, weight_decay=group.weight_decay, fused=True, capturable=recordable)
-
-
-def _constant(value: Tensor | float) -> Tensor | float:
-    return value.detach() if isinstance(value, Tensor) else value
+    capturable = device.type == "cuda"
+    return kind(group.parameters, lr=rate, weight_decay=group.weight_decay, fused=True, capturable=capturable)

@@ -1,25 +1,35 @@
-"""Comparing subgraphs: the fused Gromov-Wasserstein distance (Section 3.3), its solver (Appendix A), and its peers."""
+"""Comparing subgraphs: the fused Gromov-Wasserstein distance (Section 3.3), its solver (Appendix A), and its peers.
 
-from fossil.transport.feasible import feasible, feasible_fused_gromov_wasserstein, round_onto_masses
-from fossil.transport.nested import nested_gromov_wasserstein
+A `FusedProblem` is handed to a solver, and a `Solution` comes back that knows how far it can be trusted.
+"""
+
+from fossil.transport.distances import fused_gromov_wasserstein, gromov_wasserstein, wasserstein
 from fossil.transport.pooled import pooled_cosine
-from fossil.transport.problem import FusedProblem
+from fossil.transport.problem import FusedProblem, to_pot_alpha
 from fossil.transport.solution import Solution
-from fossil.transport.solve import fused_gromov_wasserstein, gromov_wasserstein, solve, wasserstein
-from fossil.transport.wasserstein import proximal_wasserstein, sinkhorn
+from fossil.transport.solvers import (
+    BAPG,
+    Feasible,
+    NestedGW,
+    ProximalPoint,
+    Sinkhorn,
+    Solver,
+    round_onto_masses,
+)
 
 __all__ = [
+    "BAPG",
+    "Feasible",
     "FusedProblem",
+    "NestedGW",
+    "ProximalPoint",
+    "Sinkhorn",
     "Solution",
-    "feasible",
-    "feasible_fused_gromov_wasserstein",
+    "Solver",
     "fused_gromov_wasserstein",
     "gromov_wasserstein",
-    "nested_gromov_wasserstein",
     "pooled_cosine",
-    "proximal_wasserstein",
     "round_onto_masses",
-    "sinkhorn",
-    "solve",
+    "to_pot_alpha",
     "wasserstein",
 ]

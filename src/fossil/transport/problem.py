@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, NoReturn, Self, TypeAlias
+from typing import NoReturn, Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from fossil.errors import SettingError, TransportError
-
-Marginals: TypeAlias = Literal["prescribed", "actual"]
+from fossil.errors import TransportError
+from fossil.ops.objective import Marginals, ProblemTensors, evaluate
 
 _DTYPES = (torch.float32, torch.float64)
 _MASS_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class FusedProblem:
+class FusedProblem(ProblemTensors):
     """B problems of matching n source nodes with m target nodes (Equation 1 of the paper).
 
     The objective of a plan T is `alpha <M, T> + (1 - alpha) sum_ijkl |C1_ik - C2_jl|² T_ij T_kl`.
@@ -32,13 +30,6 @@ class FusedProblem:
         target_mass: B×m non-negative masses, each row summing to one (nu).
         alpha: weight of the feature term in [0, 1]; the structure term weighs 1 - alpha.
     """
-
-    feature_cost: Tensor
-    source_structure: Tensor
-    target_structure: Tensor
-    source_mass: Tensor
-    target_mass: Tensor
-    alpha: float
 
     @classmethod
     def uniform(
@@ -58,46 +49,23 @@ class FusedProblem:
         target = feature_cost.new_full((batch, m), 1 / max(m, 1))
         return cls(feature_cost, source_structure, target_structure, source, target, alpha)
 
-    @property
-    def batch(self) -> int:
-        """B."""
-        return self.feature_cost.shape[0]
+    @classmethod
+    def of_features(cls, cost: Tensor) -> FusedProblem:
+        """Build problems of features alone (B×n×m costs), whose nodes all have the same mass."""
+        source, target = (cost.new_zeros(()).expand(*cost.shape[:-2], size, size) for size in cost.shape[-2:])
+        return cls.uniform(cost, source, target, alpha=1.0)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the five tensors by name."""
-        return {
-            "feature_cost": self.feature_cost,
-            "source_structure": self.source_structure,
-            "target_structure": self.target_structure,
-            "source_mass": self.source_mass,
-            "target_mass": self.target_mass,
-        }
-
-    def costs_require_grad(self) -> bool:
-        """Tell whether a gradient may be asked for."""
-        costs = (self.feature_cost, self.source_structure, self.target_structure)
-        return torch.is_grad_enabled() and any(cost.requires_grad for cost in costs)
+    @classmethod
+    def of_structures(cls, source_structure: Tensor, target_structure: Tensor) -> FusedProblem:
+        """Build problems of structures alone (B×n×n and B×m×m costs), whose nodes all have the same mass."""
+        shape = *source_structure.shape[:-1], target_structure.shape[-1]
+        return cls.uniform(source_structure.new_zeros(()).expand(shape), source_structure, target_structure, alpha=0.0)
 
     def is_symmetric(self) -> bool:
         """Tell whether both structures are symmetric, as far as they have weight; waits for the device."""
         return self.alpha == 1 or all(
             torch.allclose(structure, structure.mT, rtol=1e-5, atol=1e-10)
             for structure in (self.source_structure, self.target_structure)
-        )
-
-    def part(self, start: int, stop: int) -> FusedProblem:
-        """Return problems start to stop - 1, without copying."""
-        return FusedProblem(**{name: tensor[start:stop] for name, tensor in self.tensors().items()}, alpha=self.alpha)
-
-    def padded(self, rows: int, columns: int) -> FusedProblem:
-        """Return the same problems with so many more source and target nodes, of zero mass and zero cost."""
-        return FusedProblem(
-            pad(self.feature_cost, (0, columns, 0, rows)),
-            pad(self.source_structure, (0, rows, 0, rows)),
-            pad(self.target_structure, (0, columns, 0, columns)),
-            pad(self.source_mass, (0, rows)),
-            pad(self.target_mass, (0, columns)),
-            self.alpha,
         )
 
     def check(self) -> Self:
@@ -165,37 +133,7 @@ class FusedProblem:
         Raises:
             SettingError: `marginals` is neither.
         """
-        return self.evaluate(plan, marginals).value
-
-    def evaluate(self, plan: Tensor, marginals: Marginals) -> Evaluation:
-        """Return what `objective` does, together with the products it took."""
-        if marginals not in ("prescribed", "actual"):
-            raise SettingError(f"marginals={marginals!r} is not accepted.", remedy="Use 'prescribed' or 'actual'.")
-        value = self.alpha * (self.feature_cost * plan).sum((1, 2))
-        if self.alpha == 1:
-            return Evaluation(value, None, None)
-        rows, columns = plan.sum(2), plan.sum(1)
-        actual = marginals == "actual"
-        squared = _quadratic(self.source_structure, rows, rows if actual else self.source_mass)
-        squared = squared + _quadratic(self.target_structure, columns, columns if actual else self.target_mass)
-        # <C1 T C2ᵀ, T> = <C1 T, T C2>: two products, and two more for both gradients.
-        source_product, target_product = torch.bmm(self.source_structure, plan), torch.bmm(plan, self.target_structure)
-        crossed = (source_product * target_product).sum((1, 2))
-        return Evaluation(value + (1 - self.alpha) * (squared - 2 * crossed), source_product, target_product)
-
-
-class Evaluation(NamedTuple):
-    """The objective of plans T and the products it took, which its gradients need again.
-
-    Attributes:
-        value: B values.
-        source_product: B×n×m, `C1 T`; None where the structures have no weight.
-        target_product: B×n×m, `T C2`; None where the structures have no weight.
-    """
-
-    value: Tensor
-    source_product: Tensor | None
-    target_product: Tensor | None
+        return evaluate(self, plan, marginals).value
 
 
 def to_pot_alpha(alpha: float) -> float:
@@ -205,12 +143,6 @@ def to_pot_alpha(alpha: float) -> float:
     0.25
     """
     return 1 - alpha
-
-
-def _quadratic(structure: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Return `sum_ik left_i structure_ik² right_k` for each problem."""
-    weighted = torch.bmm(structure.square(), right.unsqueeze(2)).squeeze(2)
-    return (left * weighted).sum(1)
 
 
 def _refuse_shape(name: str, tensor: Tensor, expected: str) -> NoReturn:

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from fossil.graph.graph import Graph
 from fossil.methods.bgrl import Bgrl
 from fossil.methods.bnll import Bnll, WeightsOver, support_weights
-from fossil.nn.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -82,9 +82,9 @@ def test_the_terms_of_the_bound_equal_a_loop_over_links(gumbel_input: str) -> No
 
 def test_the_loss_weighs_the_divergence_and_a_prior_equal_to_the_reasons_has_none() -> None:
     method, prepared = make(prior_weight=0.3)
-    objective = next(method.objectives(prepared, random()))
-    parts = {key: float(torch.as_tensor(value).detach()) for key, value in objective.record.items()}
-    assert float(objective.loss.detach()) == pytest.approx(
+    objective = next(method.step(prepared, random()))
+    parts = {key: float(torch.as_tensor(value).detach()) for key, value in objective.diagnose().items()}
+    assert float(objective.terms["loss"].detach()) == pytest.approx(
         parts["reconstruction"] + 0.3 * (parts["prior"] + parts["entropy"]), rel=1e-6
     )
     assert parts["prior"] + parts["entropy"] > 0
@@ -133,7 +133,7 @@ def test_after_a_step_the_frozen_twin_is_the_moving_average_of_the_encoder() -> 
 @pytest.mark.parametrize("leaking", [False, True])
 def test_the_twin_takes_gradients_when_told_to_leak_only(leaking: bool) -> None:
     method, prepared = make(leaking_target=leaking)
-    next(method.objectives(prepared, random())).loss.backward()  # type: ignore[no-untyped-call]
+    next(method.step(prepared, random())).terms["loss"].backward()
     assert all((p.grad is not None) is leaking for p in method.target.parameters())
     grouped = {id(p) for p in method.parameter_groups()["all"].parameters}
     assert all((id(p) in grouped) is leaking for p in method.target.parameters())

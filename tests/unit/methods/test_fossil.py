@@ -10,14 +10,14 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from fossil.accelerate import Beside
 from fossil.errors import FossilError
 from fossil.graph.graph import Graph
-from fossil.graph.subgraphs import Subgraphs
 from fossil.methods.base import Objective
-from fossil.methods.fossil import Fossil, FossilGraph, FossilV2
-from fossil.nn.contrast import node_contrast
+from fossil.methods.fossil import Fossil, FossilV2
+from fossil.methods.fossil.stages import FossilGraph
 from fossil.nn.encoders import DecoupledEncoder
+from fossil.ops.infonce import node_contrast
+from fossil.sampling.subgraphs import Subgraphs
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -60,8 +60,11 @@ def test_the_other_subgraph_is_never_the_same_and_uniform_among_the_rest() -> No
 
 
 def contrast(method: Fossil, prepared: FossilGraph) -> Objective:
-    objectives = list(method.objectives(prepared, random()))  # to the end, because a record may grow until then
-    return next(each for each in objectives if "encoder" in each.groups)
+    return next(method.step(prepared, random()))
+
+
+def total(objective: Objective) -> torch.Tensor:
+    return torch.stack(list(objective.terms.values())).sum()
 
 
 @pytest.mark.parametrize(
@@ -77,16 +80,16 @@ def test_wasserstein_is_the_fused_distance_at_the_ends_of_alpha() -> None:
         losses = []
         for changes in ({"similarity": similarity, "alpha": 0.4}, {"alpha": alpha}):
             method, prepared = make(**changes)
-            losses.append(contrast(method, prepared).record["ot"])
+            losses.append(contrast(method, prepared).terms["ot"])
         torch.testing.assert_close(losses[0], losses[1])
 
 
 def test_trained_apart_the_contrast_moves_the_encoder_alone_and_the_penalty_the_gate_alone() -> None:
     method, prepared = make(fusion_pass="second")
     touched = []
-    for objective in method.objectives(prepared, random()):
+    for objective in method.step(prepared, random()):
         method.zero_grad(set_to_none=True)
-        objective.loss.backward()  # type: ignore[no-untyped-call]
+        total(objective).backward()
         touched.append({name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None})
     assert touched == [{"encoder", "generator"}, {"fusion"}]
 
@@ -95,7 +98,7 @@ def test_a_shared_pass_gives_the_encoder_and_the_gate_the_gradients_of_their_own
     method, prepared = make(fusion_pass="shared")
     passes: list[int] = []
     method.encoder.register_forward_hook(lambda *_: passes.append(1))
-    (objective,) = method.objectives(prepared, random())
+    (objective,) = method.step(prepared, random())
     assert objective.groups == ("encoder", "fusion") and len(passes) == 1
     names, weights = zip(*method.named_parameters(), strict=True)
 
@@ -103,8 +106,8 @@ def test_a_shared_pass_gives_the_encoder_and_the_gate_the_gradients_of_their_own
         gradients = torch.autograd.grad(losses, weights, allow_unused=True, retain_graph=True)
         return {name: each for name, each in zip(names, gradients, strict=True) if each is not None}
 
-    together = touched(objective.loss)
-    apart = touched(objective.record["contrast"]), touched(objective.record["fusion"])
+    together = touched(total(objective))
+    apart = touched(objective.terms["ot"], objective.terms["node"]), touched(objective.terms["fusion"])
     assert not set(apart[0]) & set(apart[1]) and {name.split(".")[0] for name in apart[1]} == {"fusion"}
     for name, value in (apart[0] | apart[1]).items():
         torch.testing.assert_close(together[name], value)
@@ -115,8 +118,10 @@ def test_after_shared_passes_the_gate_takes_closing_steps_of_its_own() -> None:
         method, prepared = make(fusion_pass=which)
         passes: list[int] = []
         method.encoder.register_forward_hook(lambda *_, passes=passes: passes.append(1))
-        assert method.closing_steps(epochs) == steps
-        assert [each.groups for each in method.closing(prepared, random())] == [("fusion",)] and len(passes) == 1
+        phases = method.closing(epochs)
+        assert [phase.steps for phase in phases] == ([steps] if steps else [])
+        for phase in phases:
+            assert [each.groups for each in phase.step(prepared, random())] == [("fusion",)] and len(passes) == 1
 
 
 def test_a_gate_that_was_left_behind_finds_back_on_closing() -> None:
@@ -133,45 +138,41 @@ def test_a_gate_that_was_left_behind_finds_back_on_closing() -> None:
         method.fusion.join.weight.zero_()
         method.fusion.join.bias.fill_(4)
     assert weight_of_structure() > 0.9
-    trainer.epoch = 300
+    trainer.steps = 300
     trainer.close()
     assert weight_of_structure() < 0.1
 
 
 @pytest.mark.parametrize(
-    ("training", "which", "number"), [("separate", "second", 2), ("separate", "shared", 3), ("joint", "shared", 3)]
+    ("training", "which", "expected"),
+    [
+        ("separate", "second", [["ot", "node"], ["fusion"]]),
+        ("separate", "shared", [["ot", "node", "fusion"]]),
+        ("joint", "shared", [["ot", "node", "fusion"]]),
+    ],
 )
-def test_the_terms_of_a_loss_have_its_gradient(training: str, which: str, number: int) -> None:
+def test_the_terms_of_a_step(training: str, which: str, expected: list[list[str]]) -> None:
     method, prepared = make(fusion_training=training, fusion_pass=which)
+    assert [list(objective.terms) for objective in method.step(prepared, random())] == expected
     objective = contrast(method, prepared)
-    names, weights = zip(*method.named_parameters(), strict=True)
-    whole, terms = (
-        torch.autograd.grad(roots, weights, allow_unused=True, retain_graph=True)
-        for roots in ([objective.loss], objective.terms)
-    )
-    assert len(objective.terms) == number
-    for name, one, other in zip(names, whole, terms, strict=True):
-        assert (one is None) == (other is None), name
-        if one is not None and other is not None:
-            torch.testing.assert_close(other, one)
+    torch.testing.assert_close(objective.diagnose()["contrast"], objective.terms["ot"] + objective.terms["node"])
 
 
 def test_trained_jointly_one_objective_moves_everything() -> None:
     method, prepared = make(fusion_training="joint")
-    (objective,) = method.objectives(prepared, random())
-    objective.loss.backward()  # type: ignore[no-untyped-call]
+    (objective,) = method.step(prepared, random())
+    total(objective).backward()
     assert objective.groups == ("encoder", "fusion")
     assert all(p.grad is not None for p in method.parameters())
-    parts = [objective.record[key] for key in ("contrast", "fusion")]
-    torch.testing.assert_close(objective.loss, parts[0] + parts[1])
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "gcnii"])
 def test_without_a_feature_branch_there_is_no_gate(encoder: str) -> None:
     method, prepared = make(encoder=encoder)
-    (objective,) = method.objectives(prepared, random())
+    (objective,) = method.step(prepared, random())
     assert method.fusion is None and set(method.parameter_groups()) == {"encoder"}
-    assert method.encode(prepared).fusion is None and "lambda_mean" not in objective.record
+    assert method.encode(prepared).fusion is None and "lambda_mean" not in objective.diagnose()
+    assert list(objective.terms) == ["ot", "node"]
 
 
 def test_presets_differ_in_every_switch_between_code_and_paper() -> None:
@@ -187,13 +188,11 @@ def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
     for kind, nodes in ((Fossil, list(range(40))), (FossilV2, [0, 1, 2, 3, 4, 9])):
         method, prepared = make(kind=kind)
         tensors = prepared.tensors
-        original = method.view(tensors, method.encoder(tensors.features, tensors.propagation), None)
-        generated = method.view(tensors, method.generator(original.branches, tensors, None), None)
-        beside = Beside(torch.device("cpu"))
-        pairs = method.pair(subgraphs, prepared.sampler, random())
-        record = method.contrast(original, generated, pairs, beside).parts
-        expected = node_contrast(original.embeddings[nodes], generated.embeddings[nodes], 0.8)
-        torch.testing.assert_close(record["node"], expected)
+        branches = method.encoder(tensors.features, tensors.propagation)
+        H, _ = method.fuse(branches, tensors, None)
+        H_hat, _ = method.fuse(method.generator(branches, tensors, None), tensors, None)
+        found = method.node_loss(method.compared(H, H_hat, subgraphs))
+        torch.testing.assert_close(found, node_contrast(H[nodes], H_hat[nodes], 0.8))
 
 
 def test_shared_negatives_come_from_one_subgraph(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +213,8 @@ def test_shared_negatives_come_from_one_subgraph(monkeypatch: pytest.MonkeyPatch
 
 def test_diagnostics_count_what_was_sampled() -> None:
     method, prepared = make(graph(40, joined=30), num_anchors=40)
-    record = contrast(method, prepared).record
+    with torch.no_grad():
+        record = contrast(method, prepared).diagnose()
     assert record["skipped_isolated"] == 10 and record["subgraphs"] + record["skipped_too_small"] == 30
     assert 0 < float(record["lambda_mean"]) < 1 and 1 <= float(record["effective_rank"]) <= 6
 
@@ -256,6 +256,6 @@ def test_isolated_nodes_without_features_do_not_drown_the_gradient() -> None:
     largest = []
     for zero in (0, 3):
         method, prepared = make(graph(40, joined=37, zero=zero))
-        contrast(method, prepared).loss.backward()  # type: ignore[no-untyped-call]
+        total(contrast(method, prepared)).backward()
         largest.append(max(float(p.grad.abs().max()) for p in method.parameters() if p.grad is not None))
     assert largest[1] < 1e3 * largest[0]

@@ -45,14 +45,14 @@ def plain_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
 def test_loss_is_the_papers_on_the_two_views_it_drew(temperature: float) -> None:
     method = made(temperature=temperature)
     prepared = method.prepare(graph(), CPU)
-    (objective,) = method.objectives(prepared, torch.Generator().manual_seed(1))
+    (objective,) = method.step(prepared, torch.Generator().manual_seed(1))
     replay, config = torch.Generator().manual_seed(1), method.config
     first = method.view(prepared, config.edge_drop_1, config.feature_drop_1, replay)
     second = method.view(prepared, config.edge_drop_2, config.feature_drop_2, replay)
     assert not torch.allclose(first, second)
     expected = plain_loss(method.head(first), method.head(second), temperature)
-    torch.testing.assert_close(objective.loss.double(), expected, rtol=1e-5, atol=1e-6)
-    found = torch.autograd.grad(objective.loss, list(method.parameters()))
+    torch.testing.assert_close(objective.terms["loss"].double(), expected, rtol=1e-5, atol=1e-6)
+    found = torch.autograd.grad(objective.terms["loss"], list(method.parameters()))
     for ours, theirs in zip(found, torch.autograd.grad(expected, list(method.parameters())), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-6)
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv
 
 from fossil.graph.graph import Graph
-from fossil.graph.subgraphs import Subgraphs
-from fossil.methods.gsc import GSC, GSCCheb, GSCGraph, feature_plan, linearised, matching, pairing
+from fossil.methods.gsc import GSC, GSCCheb, GSCGraph, pairing
 from fossil.nn.encoders import Branches
 from fossil.nn.filters import ChebyshevConvolution
-from fossil.transport import nested_gromov_wasserstein, proximal_wasserstein
+from fossil.sampling.subgraphs import Subgraphs
+from fossil.transport import FusedProblem, NestedGW, ProximalPoint
 
 CPU = torch.device("cpu")
 SMALL = {"hidden": 12, "width": 6, "num_anchors": 20, "subgraph_size": 5}
@@ -112,29 +112,27 @@ def test_distances_are_those_of_the_plain_version(plan: str, gradient: str) -> N
     np.testing.assert_allclose(found.structure.numpy(), expected[1], rtol=0, atol=1e-12)
 
 
-def test_plans_are_those_of_the_transport_package() -> None:
-    cost, source, target = draw(3, 6, 6), symmetric(3, 6, 6, seed=1), symmetric(3, 6, 6, seed=2)
-    torch.testing.assert_close(feature_plan(cost, unrolled=False), proximal_wasserstein(cost).plan)
-    expected = nested_gromov_wasserstein(source, target)
-    plan = matching(source, target, unrolled=False)
-    torch.testing.assert_close(plan, expected.plan)
-    torch.testing.assert_close((linearised(source, target, plan) * plan).sum((1, 2)), expected.value)
+def test_steps_and_iterations_are_the_official_ones() -> None:
+    method, _ = make()
+    assert method.feature_solver == ProximalPoint(step=0.5, iterations=40)
+    assert method.structure_solver == NestedGW(outer=5, inner=20, step=0.1)
 
 
 def test_the_feature_distance_is_close_to_pots_exact_one_from_above() -> None:
     costs = 3 * draw(8, 15, 15, seed=4)
     mass = np.full(15, 1 / 15)
-    for cost, plan in zip(costs, feature_plan(costs, unrolled=False), strict=True):
+    found = make()[0].feature_solver(FusedProblem.of_features(costs)).value
+    for cost, value in zip(costs, found.tolist(), strict=True):
         exact = ot.emd2(mass, mass, cost.numpy())
-        assert exact - 1e-3 < (cost * plan).sum().item() < exact + 0.02
+        assert exact - 1e-3 < value < exact + 0.02
         # Far better than the plan it starts from.
         assert cost.mean().item() > exact + 0.5
 
 
 def test_the_structure_distance_is_pots_loss_of_the_plan() -> None:
     source, target = symmetric(3, 6, 6, seed=5), symmetric(3, 6, 6, seed=6)
-    plans = matching(source, target, unrolled=False)
-    found = (linearised(source, target, plans) * plans).sum((1, 2))
+    solution = make()[0].structure_solver(FusedProblem.of_structures(source, target))
+    found, plans = solution.value, solution.plan
     mass = np.full(6, 1 / 6)
     for index in range(3):
         constant, first, second = ot.gromov.init_matrix(
@@ -189,7 +187,7 @@ def test_a_step_without_a_pair_of_subgraphs_has_no_loss_and_no_nan(filled: int) 
     rows, others = pairing(subgraphs, random())
     embeddings = method.embed(prepared.tensors)[subgraphs.nodes[rows]]
     loss, _ = method.contrast(method.compare(embeddings, embeddings, torch.zeros(20, 5, 5), others), subgraphs)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     assert loss.item() == 0
     assert all(p.grad is None or p.grad.isfinite().all() for p in method.parameters())
 
@@ -233,7 +231,7 @@ def test_the_encoder_and_the_generator_are_those_of_pyg() -> None:
 def test_subgraphs_hold_distinct_connected_nodes_around_the_anchor_and_isolated_anchors_drop_out() -> None:
     _, prepared = make(graph(joined=30))
     anchors = torch.arange(NODES)
-    subgraphs = prepared.sampler.sample(anchors, random()).trimmed()
+    subgraphs = prepared.sampler.sample(anchors, random()).compact()
     degree = graph(joined=30).adjacency.sum(1)
     assert 0 < subgraphs.count <= int((degree > 0).sum())
     dense = graph(joined=30).adjacency.toarray() + np.eye(NODES)
@@ -253,7 +251,7 @@ def test_structure_costs_see_no_self_loops() -> None:
         return plain(first, second, edges, others)
 
     method.compare = watch  # type: ignore[method-assign]
-    next(method.objectives(prepared, random()))
+    next(method.step(prepared, random()))
     (edges,) = seen
     assert edges.sum() > 0
     assert not edges.diagonal(dim1=1, dim2=2).any()

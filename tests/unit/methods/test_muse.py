@@ -14,8 +14,8 @@ from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.methods.muse import MUSE, Views, scaled, thin
 from fossil.nn.encoders import Branches
-from fossil.nn.sparse import SparseMatrix
 from fossil.nn.tensors import GraphTensors
+from fossil.ops.sparse import SparseMatrix
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -128,7 +128,7 @@ def test_masking_changes_the_semantic_view_alone_and_dropping_the_contextual_vie
 @pytest.mark.parametrize(("pull", "factor"), [("per_graph", 1), ("per_node", NODES)])
 def test_the_gate_loss_equals_its_formula_on_constant_embeddings(pull: str, factor: int) -> None:
     method, prepared = make(fusion_pull=pull, fusion_mean=1.5, fusion_l2=0.2, fusion_target=0.9, **STILL)
-    _, objective = method.objectives(prepared, random())
+    _, objective = method.step(prepared, random())
     branches = method.encoder(prepared.features, prepared.propagation)
     h1, h3 = branches.feature.detach().double(), branches.structure.detach().double()
     gate = method.gate
@@ -141,15 +141,16 @@ def test_the_gate_loss_equals_its_formula_on_constant_embeddings(pull: str, fact
     fusion = torch.sigmoid(torch.cat(read, 1) @ gate.join.weight.double().T + gate.join.bias).squeeze(1)
     alike = (fusion * nn.functional.cosine_similarity(h1, h3)).sum()
     expected = alike + factor * 1.5 * (fusion.mean() - 0.9).abs() + 0.2 * fusion.square().sum().sqrt()
-    torch.testing.assert_close(objective.loss.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(objective.terms["fusion"].double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_contrast_moves_the_encoder_alone_and_the_gate_loss_the_gate_alone() -> None:
     method, prepared = make()
     touched = []
-    for objective in method.objectives(prepared, random()):
+    for objective in method.step(prepared, random()):
         method.zero_grad(set_to_none=True)
-        objective.loss.backward()  # type: ignore[no-untyped-call]
+        (loss,) = objective.terms.values()
+        loss.backward()
         touched.append({name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None})
     assert touched == [{"encoder", "head"}, {"gate"}]
 
@@ -164,7 +165,7 @@ def test_the_pull_per_node_holds_the_average_and_the_released_one_lets_it_fall()
         optimizer = torch.optim.Adam(method.gate.parameters(), lr=0.01)
         for step in range(400):
             optimizer.zero_grad()
-            method.gate_loss(branches, degree, random(step))[0].backward()  # type: ignore[no-untyped-call]
+            method.gate_loss(branches, degree, random(step))[0].backward()
             optimizer.step()
         means.append(float(method.gate(branches, degree, None).detach().mean()))
     assert means[0] == pytest.approx(0.6, abs=0.05)

@@ -75,7 +75,7 @@ def test_views_and_embeddings_are_those_of_the_dense_spectrum(order: str) -> Non
 
 def test_the_loss_is_plain_cross_entropy_over_four_encodings() -> None:
     method, prepared = make()
-    (objective,) = method.objectives(prepared, random(3))
+    (objective,) = method.step(prepared, random(3))
     low, high = method.views(prepared)
     order = shuffled(NODES, random(3))  # without dropout, the order is the first thing drawn
     fake_low, fake_high = method.views(prepared, order=order)
@@ -87,7 +87,7 @@ def test_the_loss_is_plain_cross_entropy_over_four_encodings() -> None:
     )
     labels = torch.cat([torch.ones(2 * NODES), torch.zeros(2 * NODES)])
     expected = nn.BCEWithLogitsLoss()(scores, labels)
-    torch.testing.assert_close(objective.loss, expected)
+    torch.testing.assert_close(objective.terms["loss"], expected)
     assert objective.groups == ("encoder", "filters")
 
 
@@ -127,11 +127,11 @@ def plain_loss(method: PolyGCL, order: Tensor) -> Tensor:
 @pytest.mark.parametrize("head", [{}, {"standardize": True, "activation": "leaky_relu"}])
 def test_loss_and_gradients_are_those_of_the_plain_formula(degree: int, order: str, head: dict[str, Any]) -> None:
     method, prepared = make(order=order, polynomial_order=degree, **head)
-    (objective,) = method.objectives(prepared, random(3))
+    (objective,) = method.step(prepared, random(3))
     expected = plain_loss(method, shuffled(NODES, random(3)))
-    torch.testing.assert_close(objective.loss.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(objective.terms["loss"].double(), expected, rtol=1e-5, atol=1e-5)
     parameters = list(method.parameters())
-    ours = torch.autograd.grad(objective.loss, parameters)
+    ours = torch.autograd.grad(objective.terms["loss"], parameters)
     for found, wanted in zip(ours, torch.autograd.grad(expected, parameters), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 

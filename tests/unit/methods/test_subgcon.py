@@ -85,7 +85,7 @@ def test_final_embeddings_are_the_centres_of_all_subgraphs() -> None:
 def test_loss_is_the_papers_with_the_next_of_the_batch_as_the_other(similarity: str) -> None:
     method = made(similarity=similarity, margin=0.3)
     prepared = method.prepare(graph(), CPU)
-    (objective,) = method.objectives(prepared, torch.Generator().manual_seed(2))
+    (objective,) = method.step(prepared, torch.Generator().manual_seed(2))
     batch = shuffled(NODES, torch.Generator().manual_seed(2))[:8]
     h, c = (rows.double() for rows in method.embed_subgraphs(prepared, batch))
 
@@ -99,13 +99,13 @@ def test_loss_is_the_papers_with_the_next_of_the_batch_as_the_other(similarity: 
         j = (i - 1) % 8
         expected += (0.3 - (fit(h[i], c[i]) - fit(h[j], c[i]))).clamp_min(0) / 8
         expected += (0.3 - (fit(h[j], c[j]) - fit(h[i], c[j]))).clamp_min(0) / 8
-    torch.testing.assert_close(objective.loss.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(objective.terms["loss"].double(), expected, rtol=1e-5, atol=1e-6)
 
 
 def gradient(**settings: Any) -> float:
     method = made(**settings)
-    (objective,) = method.objectives(method.prepare(graph(factor=1e4), CPU), torch.Generator().manual_seed(2))
-    (found,) = torch.autograd.grad(objective.loss, [method.weight])
+    (objective,) = method.step(method.prepare(graph(factor=1e4), CPU), torch.Generator().manual_seed(2))
+    (found,) = torch.autograd.grad(objective.terms["loss"], [method.weight])
     return float(found.abs().max())
 
 

@@ -14,13 +14,14 @@ from torch_geometric.nn import GCNConv
 
 from fossil.errors import GraphError, RunError, SettingError
 from fossil.evaluation.protocol import protocol
-from fossil.fit import fit
 from fossil.graph.graph import Graph
-from fossil.graph.read import LoadedGraph
 from fossil.methods.registry import get_method
 from fossil.methods.supervised import Supervised
-from fossil.nn.sparse import FeatureMatrix
-from fossil.run import Run
+from fossil.ops.features import FeatureMatrix
+from fossil.readers.read import LoadedGraph
+from fossil.runs.fit import fit
+from fossil.runs.plan import plan_run
+from fossil.runs.run import Run
 from fossil.training.trainer import Trainer, TrainingSettings
 
 CPU = torch.device("cpu")
@@ -96,7 +97,7 @@ def plain_training(method: Supervised, graph: Graph, train: Any, steps: int, dec
         optimizer.zero_grad()
         scores = A @ torch.relu(A @ X @ W1 + b1) @ W2 + b2
         loss = -scores.log_softmax(1)[rows, labels].mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     return (A @ torch.relu(A @ X @ W1 + b1) @ W2 + b2).detach()
 
@@ -133,7 +134,7 @@ def test_dropout_is_before_both_layers(name: str) -> None:
 
 def vectors(name: str, labels: np.ndarray[Any, Any], **settings: Any) -> np.ndarray[Any, Any]:
     loaded = LoadedGraph(make_graph(labels=labels), None)
-    return fit(loaded, method=name, settings={"hidden": 5} | settings, training=SHORT, seed=4).vectors
+    return fit(plan_run(loaded, method=name, settings={"hidden": 5} | settings, training=SHORT, seed=4)).vectors
 
 
 @BOTH
@@ -192,14 +193,14 @@ def test_fs_mlp_reads_its_training_rows_alone() -> None:
 def test_a_run_fills_in_the_classes_and_its_own_seed_unless_told_otherwise(tmp_path: Path) -> None:
     for folder, settings, expected in (("a", {}, 9), ("b", {"split_seed": 2}, 2)):
         loaded = LoadedGraph(make_graph(), None)
-        fit(loaded, method="fs_mlp", settings=settings, training=SHORT, seed=9, out=tmp_path / folder)
+        fit(plan_run(loaded, method="fs_mlp", settings=settings, training=SHORT, seed=9, out=tmp_path / folder))
         config = Run.open(tmp_path / folder).config.settings.model_dump()
         assert (config["split_seed"], config["num_classes"]) == (expected, CLASSES)
 
 
 @BOTH
 def test_a_trained_run_encodes_graphs_without_labels(name: str, tmp_path: Path) -> None:
-    result = fit(LoadedGraph(make_graph(), None), method=name, training=SHORT, out=tmp_path / "run")
+    result = fit(plan_run(LoadedGraph(make_graph(), None), method=name, training=SHORT, out=tmp_path / "run"))
     assert result.vectors.shape == (NODES, CLASSES)
     for labels in (None, np.full(NODES, -1)):
         found = Run.open(tmp_path / "run").encode(make_graph(labels=labels)).vectors
@@ -209,10 +210,10 @@ def test_a_trained_run_encodes_graphs_without_labels(name: str, tmp_path: Path) 
 def test_other_labels_are_another_training(tmp_path: Path) -> None:
     labels = make_graph().labels
     assert labels is not None
-    fit(LoadedGraph(make_graph(), None), method="fs_mlp", training=SHORT, out=tmp_path / "run")
+    fit(plan_run(LoadedGraph(make_graph(), None), method="fs_mlp", training=SHORT, out=tmp_path / "run"))
     moved = LoadedGraph(make_graph(labels=np.roll(labels, 1)), None)
     with pytest.raises(RunError, match="was trained on another graph"):
-        fit(moved, method="fs_mlp", training=SHORT, out=tmp_path / "run", resume=True)
+        fit(plan_run(moved, method="fs_mlp", training=SHORT, out=tmp_path / "run", resume=True))
 
 
 @pytest.mark.parametrize("missing", ["num_classes", "split_seed"])
@@ -225,7 +226,7 @@ def test_building_by_hand_needs_what_a_run_fills_in(missing: str) -> None:
 @pytest.mark.parametrize("labels", [None, np.full(NODES, -1)])
 def test_a_graph_without_labels_is_refused(name: str, labels: Any) -> None:
     with pytest.raises(GraphError, match="trains on labels, and made has none"):
-        fit(LoadedGraph(make_graph(labels=labels), None), method=name, training=SHORT)
+        fit(plan_run(LoadedGraph(make_graph(labels=labels), None), method=name, training=SHORT))
 
 
 @BOTH

@@ -7,7 +7,8 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fossil.graph.structure import symmetric_normalized
 from fossil.nn.augment import drop_edges, mask_columns, shuffled, symmetric_scaled, with_self_loops
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 NODES = 60
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fossil.nn.contrast import effective_rank, node_contrast, sampled_rank, subgraph_contrast
+from fossil.nn.contrast import effective_rank, sampled_rank, subgraph_contrast
+from fossil.ops.infonce import node_contrast
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

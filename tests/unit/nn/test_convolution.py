@@ -6,7 +6,8 @@ from torch_geometric.nn import GCNConv
 
 from fossil.graph.structure import symmetric_normalized
 from fossil.nn.convolution import GraphConvolution
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 NODES = 12
 

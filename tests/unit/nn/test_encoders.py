@@ -17,7 +17,8 @@ from fossil.nn.encoders import (
     GCNIIEncoder,
     activation_module,
 )
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 NODES, FEATURES, HIDDEN, WIDTH = 14, 6, 9, 5
 

@@ -21,7 +21,8 @@ from fossil.nn.filters import (
     chebyshev_series,
     interpolation_matrix,
 )
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 NODES = 12
 BANDS: list[Literal["low", "high"]] = ["low", "high"]

@@ -14,8 +14,9 @@ from fossil.nn.generators import (
     Generator,
     RandomEdgeDropping,
 )
-from fossil.nn.sparse import FeatureMatrix, SparseMatrix
 from fossil.nn.tensors import GraphTensors
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
 
 NODES, FEATURES, WIDTH = 13, 6, 5
 

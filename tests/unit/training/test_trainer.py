@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fossil.errors import FossilWarning, RunError
 from fossil.graph.graph import Graph
-from fossil.methods.base import Encoding, Method, Objective, ParameterGroup
+from fossil.methods.base import Method, NodeVectors, Objective, ParameterGroup, Phase, Record
 from fossil.methods.registry import get_method
 from fossil.seeding import derive
 from fossil.settings import Settings
@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 EPOCHS = 5
 
 
-def never(epoch: int, record: dict[str, Tensor | float]) -> bool:
+def never(number: int, record: Record) -> bool:
     return False
 
 
@@ -46,16 +46,15 @@ class Toy(Method[Tensor]):
     def prepare(self, graph: Graph, device: torch.device) -> Tensor:
         return torch.ones(3)
 
-    def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
         self.seen.append(("draw", torch.rand(1, generator=random).item(), self.training))
-        loss = self.left.square() + self.right.square()
-        yield Objective(loss, ("left",), {"first": loss, "constant": 1.0})
+        terms = {"left": self.left.square(), "right": self.right.square()}
+        yield Objective(terms, ("left",), lambda: {"constant": 1.0})
         self.seen.append(("left after first", self.left.item(), self.right.item()))
-        loss = self.left * self.right
-        yield Objective(loss, ("right",), {"second": loss})
+        yield Objective({"second": self.left * self.right}, ("right",))
 
-    def encode(self, prepared: Tensor) -> Encoding:
-        return Encoding(prepared[:, None])
+    def encode(self, prepared: Tensor) -> NodeVectors:
+        return NodeVectors(prepared[:, None])
 
 
 def test_a_step_optimises_each_objective_in_turn_with_its_own_groups() -> None:
@@ -66,24 +65,29 @@ def test_a_step_optimises_each_objective_in_turn_with_its_own_groups() -> None:
     assert after_first == ("left after first", pytest.approx(1.9), -3.0)
     assert method.left.item() == pytest.approx(1.9)
     assert method.right.item() == pytest.approx(-3.0 - 0.01 * np.sign(1.9 - 0.5 * 3))
-    assert record["first"].item() == pytest.approx(13) and record["constant"] == 1.0  # type: ignore[union-attr]
-    assert record["second"].item() == pytest.approx(-5.7)  # type: ignore[union-attr]
+    assert [float(record[name]) for name in ("left", "right", "constant")] == pytest.approx([4, 9, 1])
+    assert float(record["second"]) == pytest.approx(-5.7)
     assert not any(isinstance(value, Tensor) and value.requires_grad for value in record.values())
 
 
-class Late(Toy):
-    """Writes down what it found only when the step is taken."""
+class Diagnosed(Toy):
+    """Says what it found when it is asked."""
 
-    def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
-        record: dict[str, Tensor | float] = {}
-        yield Objective(self.left.square(), ("left",), record)
-        record["left"] = self.left
+    def step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        def diagnose() -> Record:
+            self.seen.append(torch.is_grad_enabled())
+            return {"now": self.left, "double": 2 * self.left}
+
+        yield Objective({"loss": self.left.square()}, ("left",), diagnose)
+        self.seen.append("went on")
 
 
-def test_a_record_may_grow_after_the_step_and_is_a_constant() -> None:
-    record = Trainer(Late(), torch.ones(3), 0, CPU).step()
-    assert isinstance(record["left"], Tensor) and not record["left"].requires_grad
-    assert record["left"].item() == pytest.approx(1.9)
+def test_diagnostics_are_taken_after_the_step_without_gradients_and_before_the_next_objective() -> None:
+    method = Diagnosed()
+    record = Trainer(method, torch.ones(3), 0, CPU).step()
+    assert method.seen == [False, "went on"]
+    assert [float(record[name]) for name in ("loss", "now", "double")] == pytest.approx([4, 1.9, 3.8])
+    assert not any(isinstance(value, Tensor) and value.requires_grad for value in record.values())
 
 
 def test_weights_follow_plain_adam() -> None:
@@ -115,16 +119,16 @@ def test_running_stops_at_the_total_or_when_asked() -> None:
     trainer = Trainer(Toy(), torch.ones(3), 0, CPU)
     seen: list[int] = []
 
-    def stop_at_two(epoch: int, record: dict[str, Tensor | float]) -> bool:
+    def stop_at_two(epoch: int, record: Record) -> bool:
         seen.append(epoch)
         return epoch == 2
 
     trainer.run(4, stop_at_two)
-    assert (seen, trainer.epoch) == ([1, 2], 2)
+    assert (seen, trainer.steps) == ([1, 2], 2)
     trainer.run(4, stop_at_two)
-    assert (seen, trainer.epoch) == ([1, 2, 3, 4], 4)
+    assert (seen, trainer.steps) == ([1, 2, 3, 4], 4)
     trainer.run(4, stop_at_two)
-    assert trainer.epoch == 4
+    assert trainer.steps == 4
 
 
 def graph() -> Graph:
@@ -163,7 +167,7 @@ def test_a_continued_run_ends_bit_for_bit_where_an_uninterrupted_one_does(
 
     begun = fresh(method, **changes)
     begun.run(stop, never)
-    save_tensors(tmp_path / "checkpoint", begun.state(), {"epoch": begun.epoch})
+    save_tensors(tmp_path / "checkpoint", begun.state(), {"epoch": begun.steps})
     checkpoint = load_tensors(tmp_path / "checkpoint")
     continued = fresh(method, **changes)
     continued.step()  # whatever the fresh trainer did before must not matter
@@ -206,9 +210,9 @@ def test_precision_of_products_holds_in_a_step_and_is_restored(precision: Any, t
     inside: list[tuple[bool, bool]] = []
 
     class Watching(Toy):
-        def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        def step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
             inside.append((torch.backends.cuda.matmul.allow_tf32, torch.is_autocast_enabled("cpu")))
-            yield from super().objectives(prepared, random)
+            yield from super().step(prepared, random)
 
     before = torch.backends.cuda.matmul.allow_tf32
     Trainer(Watching(), torch.ones(3), 0, CPU, precision).run(1, never)
@@ -227,7 +231,7 @@ def test_a_schedule_scales_the_rate_of_its_group_and_progress_is_told() -> None:
     trainer = Trainer(method, torch.ones(3), 0, CPU)
     rates, progress, lefts = [], [], [method.left.item()]
 
-    def look(epoch: int, record: dict[str, Tensor | float]) -> bool:
+    def look(epoch: int, record: Record) -> bool:
         rates.append(float(trainer.optimizers["left"].param_groups[0]["lr"]))
         progress.append(float(method.progress))
         lefts.append(method.left.item())
@@ -246,12 +250,12 @@ class Hungry(Toy):
         super().__init__()
         self.needed, self.late, self.spared = needed, late, 0
 
-    def spare_memory(self) -> bool:
+    def shrink(self) -> bool:
         self.spared += 1
         return self.spared <= 2
 
-    def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
-        for index, objective in enumerate(super().objectives(prepared, random)):
+    def step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        for index, objective in enumerate(super().step(prepared, random)):
             if self.spared < self.needed and index == int(self.late):
                 raise torch.OutOfMemoryError("CUDA out of memory")
             yield objective
@@ -277,12 +281,12 @@ def test_out_of_memory_that_cannot_be_helped_is_one_clear_error(hungry: Hungry) 
 class Closing(Toy):
     """Has something left to do after the last epoch."""
 
-    def closing_steps(self, epochs: int) -> int:
-        return epochs // 2
+    def closing(self, steps: int) -> Sequence[Phase]:
+        return (Phase("closing", steps // 2, self.closing_step),)
 
-    def closing(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+    def closing_step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
         self.seen.append(("closing", torch.rand(1, generator=random).item()))
-        yield Objective(self.left.square(), ("left",), {})
+        yield Objective({"loss": self.left.square()}, ("left",))
 
 
 def test_what_is_left_to_do_is_done_on_closing_and_training_can_go_on_from_before() -> None:
@@ -305,7 +309,7 @@ def test_what_is_left_to_do_is_done_on_closing_and_training_can_go_on_from_befor
 
 def test_other_errors_pass_through() -> None:
     class Broken(Toy):
-        def objectives(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
+        def step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
             raise RuntimeError("something else")
 
     with pytest.raises(RuntimeError, match="something else"):

@@ -3,14 +3,15 @@
 import doctest
 import itertools
 import sys
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from fossil.errors import FossilWarning, SettingError, TransportError
-from fossil.transport import FusedProblem, feasible, feasible_fused_gromov_wasserstein, round_onto_masses
-from fossil.transport.bapg import bapg
+from fossil.ops.bapg import BapgRule, bapg_iterations
+from fossil.transport import Feasible, FusedProblem, Solution, fused_gromov_wasserstein, round_onto_masses
 
 
 def make(
@@ -26,6 +27,12 @@ def make(
         source, target = (source + source.mT) / 2, (target + target.mT) / 2
     masses = torch.softmax(draw(batch, n), 1), torch.softmax(draw(batch, m), 1)
     return FusedProblem(draw(batch, n, m), source, target, *masses, alpha)
+
+
+def run(
+    problem: FusedProblem, step: float, iterations: int, tolerance: float | None = None, **settings: Any
+) -> Solution:
+    return Feasible(step=step, iterations=iterations, tolerance=tolerance, **settings)(problem)
 
 
 def plain_algorithm(problem: FusedProblem, step: float, iterations: int, sweeps: int) -> Tensor:
@@ -49,22 +56,22 @@ def plain_algorithm(problem: FusedProblem, step: float, iterations: int, sweeps:
 @pytest.mark.parametrize(("step", "sweeps"), [(0.1, 3), (1.0, 1)])
 def test_plan_is_that_of_the_direct_formula(directed: bool, alpha: float, step: float, sweeps: int) -> None:
     problem = make(directed=directed, alpha=alpha)
-    found = feasible(problem, step=step, iterations=8, sweeps=sweeps, rounding=False, symmetric=not directed)
+    found = run(problem, step, 8, sweeps=sweeps, rounding=False, symmetric=not directed)
     torch.testing.assert_close(found.plan, plain_algorithm(problem, step, 8, sweeps), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_symmetry_is_detected(directed: bool) -> None:
     problem = make(directed=directed)
-    expected = feasible(problem, step=0.5, iterations=10, symmetric=not directed).plan
-    assert torch.equal(feasible(problem, step=0.5, iterations=10).plan, expected)
+    expected = run(problem, 0.5, 10, symmetric=not directed).plan
+    assert torch.equal(run(problem, 0.5, 10).plan, expected)
 
 
 def test_rows_are_far_closer_to_their_masses_than_those_of_bapg() -> None:
     problem = make(batch=8)
     plans = (
-        feasible(problem, step=0.1, iterations=100, rounding=False).plan,
-        bapg(problem, step=0.1, iterations=100).plan,
+        run(problem, 0.1, 100, rounding=False).plan,
+        bapg_iterations(problem, BapgRule(0.1, 100)).plan,
     )
     ours, theirs = ((plan.sum(2) - problem.source_mass).abs().sum(1).mean() for plan in plans)
     assert ours < theirs / 50
@@ -76,7 +83,7 @@ def test_a_permuted_copy_is_recognised() -> None:
     order = torch.randperm(10, generator=generator)
     distances = torch.cdist(points, points)
     cost = torch.cdist(points, points[order])
-    solution = feasible_fused_gromov_wasserstein(cost, distances, distances[order][:, order])
+    solution = fused_gromov_wasserstein(cost, distances, distances[order][:, order], solver=Feasible())
     assert solution.value < 1e-6
     assert torch.equal(order[solution.plan.argmax(1)], torch.arange(10))
     assert solution.converged
@@ -109,27 +116,29 @@ def test_rounding_keeps_a_plan_that_has_its_masses_and_moves_others_little() -> 
 
 def test_a_problem_that_met_the_tolerance_is_left_as_it_was() -> None:
     problem = make(batch=5)
-    found = feasible(problem, step=0.5, iterations=400, tolerance=1e-4)
+    found = run(problem, 0.5, 400, 1e-4)
+    assert found.settled.all()
     assert found.converged.all()
     assert len(set(found.iterations.tolist())) > 1
     for index, made in enumerate(found.iterations.tolist()):
         alone = problem.part(index, index + 1)
-        plan = feasible(alone, step=0.5, iterations=made).plan
+        plan = run(alone, 0.5, made).plan
         torch.testing.assert_close(found.plan[index], plan[0], rtol=0, atol=1e-12)
 
 
-def test_the_limit_of_iterations_is_reported_as_not_converged() -> None:
+def test_the_limit_of_iterations_is_reported_as_not_settled() -> None:
     for tolerance in (None, 1e-12):
-        found = feasible(make(), step=0.5, iterations=4, tolerance=tolerance)
+        found = run(make(), 0.5, 4, tolerance)
         assert found.iterations.tolist() == [4] * 3
+        assert not found.settled.any()
         assert not found.converged.any()
 
 
 def test_a_small_step_warns_at_the_line_that_asked_for_it() -> None:
     with pytest.warns(FossilWarning, match=r"step=0\.005 is below 0\.01") as caught:
-        feasible(make(), step=0.005, iterations=1)
-        feasible_fused_gromov_wasserstein(*[torch.eye(3)] * 3, step=0.005, iterations=1)
-    assert [item.filename for item in caught] == [__file__] * 2
+        solver = Feasible(step=0.005, iterations=1)
+        fused_gromov_wasserstein(*[torch.eye(3)] * 3, solver=solver)
+    assert [item.filename for item in caught] == [__file__]
 
 
 @pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")
@@ -141,7 +150,7 @@ def test_float32_plans_are_finite_and_feasible_over_the_whole_grid(step: float, 
     costs = {name: tensors[name] * scale for name in ("feature_cost", "source_structure", "target_structure")}
     for alpha, tolerance in itertools.product((0.0, 0.5, 1.0), (None, 1e-5)):
         problem = FusedProblem(**{**tensors, **costs}, alpha=alpha)
-        plan = feasible(problem, step=step, iterations=50, tolerance=tolerance).plan
+        plan = run(problem, step, 50, tolerance).plan
         assert plan.isfinite().all()
         assert (plan >= 0).all()
         torch.testing.assert_close(plan.sum(2), problem.source_mass, rtol=0, atol=1e-6)
@@ -162,7 +171,7 @@ def test_padding_with_zero_mass_gets_nothing_and_changes_nothing(step: float) ->
         pad(problem.target_mass, (0, 3)),
         problem.alpha,
     )
-    bare, plan = (feasible(each, step=step, iterations=10, sweeps=2).plan for each in (problem, padded))
+    bare, plan = (run(each, step, 10, sweeps=2).plan for each in (problem, padded))
     assert not plan[:, 5:].any()
     assert not plan[:, :, 6:].any()
     torch.testing.assert_close(plan[:, :5, :6], bare, rtol=0, atol=1e-9)
@@ -171,7 +180,8 @@ def test_padding_with_zero_mass_gets_nothing_and_changes_nothing(step: float) ->
 def test_envelope_gradient_is_the_closed_form_at_the_plan() -> None:
     problem = make()
     costs = [cost.clone().requires_grad_() for cost in list(problem.tensors().values())[:3]]
-    solution = feasible_fused_gromov_wasserstein(*costs, problem.source_mass, problem.target_mass, alpha=0.4)
+    masses = problem.source_mass, problem.target_mass
+    solution = fused_gromov_wasserstein(*costs, *masses, alpha=0.4, solver=Feasible())
     found = torch.autograd.grad(solution.value.sum(), costs)
     plan, mu, nu = solution.plan, problem.source_mass, problem.target_mass
     source, target = problem.source_structure, problem.target_structure
@@ -189,26 +199,25 @@ def test_unrolled_gradient_passes_finite_differences(rounding: bool, symmetric: 
     problem = make(batch=2, n=3, m=4)
     costs = [cost.requires_grad_() for cost in list(problem.tensors().values())[:3]]
 
+    solver = Feasible(
+        step=0.5,
+        iterations=4,
+        sweeps=2,
+        tolerance=None,
+        rounding=rounding,
+        gradient="unrolled",
+        symmetric=symmetric,
+    )
+
     def value(*costs: Tensor) -> Tensor:
-        return feasible_fused_gromov_wasserstein(
-            *costs,
-            problem.source_mass,
-            problem.target_mass,
-            step=0.5,
-            iterations=4,
-            sweeps=2,
-            tolerance=None,
-            rounding=rounding,
-            gradient="unrolled",
-            symmetric=symmetric,
-        ).value
+        return fused_gromov_wasserstein(*costs, problem.source_mass, problem.target_mass, solver=solver).value
 
     assert torch.autograd.gradcheck(value, costs)
 
 
 def test_gradient_none_records_nothing() -> None:
     cost = torch.rand(3, 3).requires_grad_()
-    solution = feasible_fused_gromov_wasserstein(cost, cost, cost, gradient="none")
+    solution = fused_gromov_wasserstein(cost, cost, cost, solver=Feasible(gradient="none"))
     assert not solution.value.requires_grad
     assert not solution.plan.requires_grad
 
@@ -216,17 +225,17 @@ def test_gradient_none_records_nothing() -> None:
 def test_a_single_problem_gives_what_a_batch_of_one_gives() -> None:
     problem = make(batch=1)
     tensors = list(problem.tensors().values())
-    batched = feasible_fused_gromov_wasserstein(*tensors, alpha=0.4)
-    single = feasible_fused_gromov_wasserstein(*(tensor[0] for tensor in tensors), alpha=0.4)
+    batched = fused_gromov_wasserstein(*tensors, alpha=0.4, solver=Feasible())
+    single = fused_gromov_wasserstein(*(tensor[0] for tensor in tensors), alpha=0.4, solver=Feasible())
     assert single.plan.shape == (5, 6)
-    assert single.value.shape == single.row_error.shape == single.converged.shape == single.iterations.shape == ()
+    assert single.value.shape == single.row_error.shape == single.settled.shape == single.iterations.shape == ()
     assert torch.equal(single.plan, batched.plan[0])
     assert torch.equal(single.value, batched.value[0])
 
 
 def test_an_empty_batch_gives_an_empty_plan() -> None:
     for tolerance in (None, 1e-3):
-        assert feasible(make().part(0, 0), step=0.5, iterations=5, tolerance=tolerance).plan.shape == (0, 5, 6)
+        assert run(make().part(0, 0), 0.5, 5, tolerance).plan.shape == (0, 5, 6)
 
 
 @pytest.mark.parametrize(
@@ -242,26 +251,26 @@ def test_an_empty_batch_gives_an_empty_plan() -> None:
         ({"gradient": "exact"}, "gradient='exact'"),
     ],
 )
-def test_settings_out_of_range_are_refused_by_name(settings: dict[str, object], message: str) -> None:
+def test_settings_out_of_range_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        feasible_fused_gromov_wasserstein(*[torch.eye(3)] * 3, **settings)  # type: ignore[arg-type]
+        Feasible(**settings)
 
 
 def test_malformed_tensors_are_refused_by_name() -> None:
-    matrix = torch.eye(3)
+    matrix, solver = torch.eye(3), Feasible()
     with pytest.raises(TransportError, match=r"^feature_cost is a list"):
-        feasible_fused_gromov_wasserstein([[0.0]], matrix, matrix)  # type: ignore[arg-type]
+        fused_gromov_wasserstein([[0.0]], matrix, matrix, solver=solver)  # type: ignore[arg-type]
     with pytest.raises(TransportError, match=r"^target_structure has shape"):
-        feasible_fused_gromov_wasserstein(matrix, matrix, torch.eye(4))
+        fused_gromov_wasserstein(matrix, matrix, torch.eye(4), solver=solver)
     with pytest.raises(TransportError, match=r"^source_mass is a list"):
-        feasible_fused_gromov_wasserstein(matrix, matrix, matrix, [1.0, 0, 0])  # type: ignore[arg-type]
+        fused_gromov_wasserstein(matrix, matrix, matrix, [1.0, 0, 0], solver=solver)  # type: ignore[arg-type]
     with pytest.raises(TransportError, match=r"^source_mass of problem 0 does not sum"):
-        feasible_fused_gromov_wasserstein(matrix, matrix, matrix, torch.ones(3))
+        fused_gromov_wasserstein(matrix, matrix, matrix, torch.ones(3), solver=solver)
     with pytest.raises(TransportError, match=r"^alpha=2"):
-        feasible_fused_gromov_wasserstein(matrix, matrix, matrix, alpha=2)
+        fused_gromov_wasserstein(matrix, matrix, matrix, alpha=2, solver=solver)
 
 
 def test_examples_in_the_documentation_run() -> None:
-    results = doctest.testmod(sys.modules["fossil.transport.feasible"])
+    results = doctest.testmod(sys.modules["fossil.transport.solvers.feasible"])
     assert results.attempted > 0
     assert results.failed == 0

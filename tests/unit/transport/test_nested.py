@@ -2,19 +2,27 @@
 
 import doctest
 import sys
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from fossil.errors import SettingError, TransportError
-from fossil.transport import FusedProblem, nested_gromov_wasserstein, proximal_wasserstein
+from fossil.transport import FusedProblem, NestedGW, ProximalPoint, Solution, gromov_wasserstein, wasserstein
 
 
 def structures(batch: int = 3, n: int = 5, m: int = 6) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     source, target = (torch.rand(batch, size, size, generator=generator, dtype=torch.float64) for size in (n, m))
     return (source + source.mT) / 2, (target + target.mT) / 2
+
+
+def nested(source: Tensor, target: Tensor, *masses: Tensor, evaluate_with: Any = None, **settings: Any) -> Solution:
+    problem = FusedProblem.of_structures(source, target)
+    if masses:
+        problem = FusedProblem(problem.feature_cost, source, target, masses[0], masses[1], 0.0)
+    return NestedGW(**settings)(problem, evaluate_with=evaluate_with)
 
 
 def plain_recursion(source: Tensor, target: Tensor, outer: int, inner: int, beta: float) -> tuple[Tensor, Tensor]:
@@ -38,11 +46,12 @@ def plain_recursion(source: Tensor, target: Tensor, outer: int, inner: int, beta
 def test_plan_and_both_values_are_those_of_gsc(outer: int, inner: int, step: float) -> None:
     source, target = structures()
     features = torch.rand(3, 5, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    weights = proximal_wasserstein(features).plan
-    own = nested_gromov_wasserstein(source, target, outer=outer, inner=inner, step=step)
-    crossed = nested_gromov_wasserstein(source, target, outer=outer, inner=inner, step=step, evaluate_with=weights)
+    weights = wasserstein(features, solver=ProximalPoint()).plan
+    own = nested(source, target, outer=outer, inner=inner, step=step)
+    crossed = nested(source, target, outer=outer, inner=inner, step=step, evaluate_with=weights)
     assert torch.equal(own.plan, crossed.plan)
     assert own.iterations.tolist() == [outer] * 3
+    assert not own.settled.any()
     assert not own.converged.any()
     for index in range(3):
         plan, cost = plain_recursion(source[index], target[index], outer, inner, step)
@@ -54,13 +63,14 @@ def test_plan_and_both_values_are_those_of_gsc(outer: int, inner: int, step: flo
 def test_defaults_are_those_of_gsc() -> None:
     source, target = (structure[0] for structure in structures())
     expected, _ = plain_recursion(source, target, 5, 20, 0.1)
-    torch.testing.assert_close(nested_gromov_wasserstein(source, target).plan, expected, rtol=0, atol=1e-10)
+    found = gromov_wasserstein(source, target, solver=NestedGW()).plan
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
 def test_own_value_is_the_objective_with_prescribed_marginals() -> None:
     source, target = structures()
     mass = torch.softmax(torch.arange(5.0).double(), 0).expand(3, 5)
-    solution = nested_gromov_wasserstein(source, target, mass, step=0.5)
+    solution = gromov_wasserstein(source, target, mass, solver=NestedGW(step=0.5))
     uniform = torch.full((3, 6), 1 / 6, dtype=torch.float64)
     problem = FusedProblem(torch.zeros(3, 5, 6).double(), source, target, mass, uniform, 0.0)
     torch.testing.assert_close(solution.value, problem.objective(solution.plan, "prescribed"))
@@ -68,8 +78,8 @@ def test_own_value_is_the_objective_with_prescribed_marginals() -> None:
 
 def test_padding_with_zero_mass_gets_nothing_and_changes_nothing() -> None:
     pad, (source, target) = torch.nn.functional.pad, structures()
-    bare = nested_gromov_wasserstein(source, target)
-    padded = nested_gromov_wasserstein(
+    bare = nested(source, target)
+    padded = nested(
         pad(source, (0, 2, 0, 2), value=3.0),
         pad(target, (0, 1, 0, 1), value=4.0),
         pad(torch.full((3, 5), 1 / 5).double(), (0, 2)),
@@ -85,7 +95,7 @@ def test_padding_with_zero_mass_gets_nothing_and_changes_nothing() -> None:
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_float32_is_finite(step: float, scale: float) -> None:
     source, target = (scale * structure.float() for structure in structures())
-    solution = nested_gromov_wasserstein(source, target, step=step)
+    solution = nested(source, target, step=step)
     assert solution.plan.isfinite().all()
     assert solution.value.isfinite().all()
 
@@ -93,7 +103,7 @@ def test_float32_is_finite(step: float, scale: float) -> None:
 def test_envelope_gradient_holds_the_plan_and_reaches_the_weights() -> None:
     source, target = (structure.requires_grad_() for structure in structures())
     weights = torch.full((3, 5, 6), 1 / 30, dtype=torch.float64, requires_grad=True)
-    solution = nested_gromov_wasserstein(source, target, evaluate_with=weights)
+    solution = nested(source, target, evaluate_with=weights)
     found = torch.autograd.grad(solution.value.sum(), [source, target, weights])
     plan = solution.plan
     assert not plan.requires_grad
@@ -110,18 +120,40 @@ def test_unrolled_gradient_passes_finite_differences() -> None:
     weights = torch.full((2, 3, 3), 1 / 9, dtype=torch.float64)
 
     def value(source: Tensor, target: Tensor) -> Tensor:
-        return nested_gromov_wasserstein(
-            source, target, outer=2, inner=3, step=0.5, evaluate_with=weights, gradient="unrolled"
-        ).value
+        settings = {"outer": 2, "inner": 3, "step": 0.5, "gradient": "unrolled"}
+        return nested(source, target, evaluate_with=weights, **settings).value
 
     assert torch.autograd.gradcheck(value, [source, target])
 
 
+@pytest.mark.parametrize("gradient", ["envelope", "unrolled"])
+def test_squares_at_hand_give_what_those_computed_inside_give(gradient: Any) -> None:
+    # Uniform masses: the mean of the squares, as GSC has it anyway.
+    leaves = [structure.requires_grad_() for structure in structures()]
+    solver, problem = NestedGW(gradient=gradient), FusedProblem.of_structures(leaves[0], leaves[1])
+    squares = leaves[0].square().mean(2)[:, :, None] + leaves[1].square().mean(2)[:, None, :]
+    given, own = solver(problem, squares=squares), solver(problem)
+    torch.testing.assert_close(given.plan, own.plan, rtol=0, atol=1e-13)
+    torch.testing.assert_close(given.value, own.value, rtol=0, atol=1e-13)
+    gradients = (torch.autograd.grad(each.value.sum(), leaves, retain_graph=True) for each in (given, own))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_other_squares_reach_the_iterations_and_the_value() -> None:
+    source, target = structures()
+    squares = torch.rand(3, 5, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    problem = FusedProblem.of_structures(source, target)
+    given, own = NestedGW()(problem, squares=squares), NestedGW()(problem)
+    assert not torch.allclose(given.plan, own.plan, atol=1e-2)
+    cost = squares - 2 * source @ given.plan @ target.mT
+    torch.testing.assert_close(given.value, (cost * given.plan).sum((1, 2)))
+
+
 def test_single_structures_give_what_a_batch_of_one_gives() -> None:
     source, target = structures(batch=1)
-    weights = torch.rand(1, 5, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    batched = nested_gromov_wasserstein(source, target, evaluate_with=weights)
-    single = nested_gromov_wasserstein(source[0], target[0], evaluate_with=weights[0])
+    batched = gromov_wasserstein(source, target, solver=NestedGW())
+    single = gromov_wasserstein(source[0], target[0], solver=NestedGW())
     assert single.plan.shape == (5, 6)
     assert torch.equal(single.plan, batched.plan[0])
     assert torch.equal(single.value, batched.value[0])
@@ -136,26 +168,28 @@ def test_single_structures_give_what_a_batch_of_one_gives() -> None:
         ({"gradient": "some"}, "gradient='some'"),
     ],
 )
-def test_settings_out_of_range_are_refused_by_name(settings: dict[str, object], message: str) -> None:
+def test_settings_out_of_range_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        nested_gromov_wasserstein(torch.eye(3), torch.eye(3), **settings)  # type: ignore[arg-type]
+        NestedGW(**settings)
 
 
 def test_malformed_tensors_are_refused_by_name() -> None:
-    matrix = torch.eye(3)
+    matrix, solver = torch.eye(3), NestedGW()
     with pytest.raises(TransportError, match=r"^source_structure is a list"):
-        nested_gromov_wasserstein([[0.0]], matrix)  # type: ignore[arg-type]
+        gromov_wasserstein([[0.0]], matrix, solver=solver)  # type: ignore[arg-type]
     with pytest.raises(TransportError, match=r"^target_structure has shape"):
-        nested_gromov_wasserstein(matrix, matrix[None])
+        gromov_wasserstein(matrix, matrix[None], solver=solver)
+    with pytest.raises(TransportError, match=r"^target_structure has shape"):
+        nested(matrix[None], matrix[None, None])
     with pytest.raises(TransportError, match=r"^evaluate_with is a list"):
-        nested_gromov_wasserstein(matrix, matrix, evaluate_with=[])  # type: ignore[arg-type]
-    with pytest.raises(TransportError, match=r"^evaluate_with is torch.float32 of shape \(1, 3, 3\)"):
-        nested_gromov_wasserstein(matrix, matrix, evaluate_with=matrix[None])
+        nested(matrix[None], matrix[None], evaluate_with=[])
+    with pytest.raises(TransportError, match=r"^evaluate_with is torch.float32 of shape \(3, 3\)"):
+        nested(matrix[None], matrix[None], evaluate_with=matrix)
     with pytest.raises(TransportError, match=r"^evaluate_with is torch.float64"):
-        nested_gromov_wasserstein(matrix, matrix, evaluate_with=matrix.double())
+        nested(matrix[None], matrix[None], evaluate_with=matrix[None].double())
 
 
 def test_examples_in_the_documentation_run() -> None:
-    results = doctest.testmod(sys.modules["fossil.transport.nested"])
+    results = doctest.testmod(sys.modules["fossil.transport.solvers.nested"])
     assert results.attempted > 0
     assert results.failed == 0

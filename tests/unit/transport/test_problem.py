@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fossil.errors import SettingError, TransportError
-from fossil.transport.problem import FusedProblem, to_pot_alpha
+from fossil.transport import FusedProblem, to_pot_alpha
 
 
 def make(batch: int = 3, n: int = 4, m: int = 5, alpha: float = 0.3) -> FusedProblem:
@@ -69,6 +69,22 @@ def test_uniform_masses_have_the_type_of_the_cost_and_pass_the_check() -> None:
     assert uniform.source_mass.dtype == torch.float64
     assert uniform.source_mass.tolist() == [[0.25] * 4] * 3
     assert uniform.target_mass.tolist() == [[0.2] * 5] * 3
+
+
+def test_problems_of_one_term_alone_have_the_other_without_a_copy() -> None:
+    problem = make()
+    features = FusedProblem.of_features(problem.feature_cost).check()
+    assert features.alpha == 1
+    assert features.source_structure.shape == (3, 4, 4) and features.target_structure.shape == (3, 5, 5)
+    structures = FusedProblem.of_structures(problem.source_structure, problem.target_structure).check()
+    assert structures.alpha == 0
+    assert structures.feature_cost.shape == (3, 4, 5)
+    for nothing in (features.source_structure, features.target_structure, structures.feature_cost):
+        assert not nothing.any()
+        assert nothing.untyped_storage().nbytes() == 8
+    plan = torch.full((3, 4, 5), 1 / 20, dtype=torch.float64)
+    whole = 0.3 * features.objective(plan) + 0.7 * structures.objective(plan)
+    torch.testing.assert_close(whole, changed(problem, alpha=0.3).objective(plan))
 
 
 def test_pot_weighs_the_other_term() -> None:

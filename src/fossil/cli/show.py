@@ -1,0 +1,60 @@
+"""What is printed, exactly as it is: names and ids of the user's may look like markup, and must come out unchanged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fossil.readers.read import LoadedGraph
+    from fossil.runs.embeddings import FitResult
+
+
+def plain_console() -> Console:
+    """Return a console that interprets nothing in a text."""
+    from rich.console import Console
+
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.soft_wrap = not console.is_terminal  # a pipe or a file has no width to wrap to
+    return console
+
+
+def show_graph(console: Console, loaded: LoadedGraph) -> None:
+    """Print what was read: size, findings, and how columns became features."""
+    graph = loaded.graph
+    console.print(
+        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges, "
+        f"{graph.num_features:,} features, {graph.num_classes or 'no'} classes",
+    )
+    for finding in graph.findings:
+        console.print(f"  {finding}")
+    if loaded.plan is not None and loaded.plan.describe():
+        from rich.table import Table
+
+        table = Table("column", "role", "encoding", "width", title="Encoding plan", title_justify="left")
+        for row in loaded.plan.describe():
+            table.add_row(*map(str, row))
+        console.print(table, soft_wrap=False)
+
+
+def show_result(console: Console, result: FitResult) -> None:
+    """Print what was learnt, and what to do next."""
+    from fossil.evaluation.protocol import PROTOCOLS
+    from fossil.evaluation.tasks.node_classification import NodeClassification
+    from fossil.runs.run import Run
+
+    assert result.path is not None
+    summary = Run.open(result.path).summary
+    console.print(
+        f"done in {summary['seconds']:.1f} s: {summary['nodes']:,} vectors of width {summary['width']}, "
+        f"effective rank {summary['effective_rank']}",
+    )
+    if "lambda" in summary:
+        fusion = summary["lambda"]
+        console.print(
+            f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
+            f"spread {fusion['std']:.3g}",
+        )
+    if NodeClassification(PROTOCOLS["paper"]).can_score(result.graph, result.config.seed):
+        console.print(f"next: fossil evaluate {result.path}")

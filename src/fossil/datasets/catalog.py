@@ -1,0 +1,296 @@
+"""Graphs by name: the nine of the paper, and two that need no download.
+
+>>> load("csbm", nodes=50, degree=4, features=3).num_nodes
+50
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.datasets.fetch import find_or_fetch
+from fossil.datasets.ogb import read_ogb
+from fossil.datasets.planetoid import PARTS, read_planetoid
+from fossil.datasets.synthetic import DIGITS, BlockModel, csbm, digits_graph
+from fossil.datasets.webgraphs import read_benchmark_npz, read_geom_gcn
+from fossil.errors import DataError, SettingError, nearest
+from fossil.graph.assemble import RawGraph, assemble
+from fossil.graph.findings import Treatment
+from fossil.graph.graph import Graph
+
+_PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
+_GEOM_GCN = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/f1fc0d14b3b019c562737240d06ec83b07d16a8f"
+_COAUTHOR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
+_OGB = "http://snap.stanford.edu/ogb/data/nodeproppred"
+
+
+def _nothing_to_read(folder: Path) -> RawGraph:
+    raise DataError(f"Nothing is read from {folder}: this graph is made on the spot.", remedy="Use `load`.")
+
+
+class Counts(NamedTuple):
+    """Size of a graph before any treatment; None where the caller decides.
+
+    Attributes:
+        nodes: N.
+        edges: directed edges, repeated ones counted once.
+        features: F.
+        classes: number of classes, or of binary tasks.
+    """
+
+    nodes: int | None
+    edges: int | None
+    features: int | None
+    classes: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What is known about a named graph before it is read.
+
+    Attributes:
+        name: what to load it by.
+        title: what papers call it.
+        counts: what the published files hold, checked whenever they are read.
+        note: what to know before using it, in one line.
+        homophily: H(G) in Table 1 of the paper, None where the table does not have the graph.
+        origins: where each file is published, by its path below the data root; empty for a graph made on the spot.
+        reader: makes the graph from the folder that holds the files.
+        generator: makes the graph on the spot.
+        parameters: names of the settings that `generator` takes.
+    """
+
+    name: str
+    title: str
+    counts: Counts
+    note: str
+    homophily: float | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    reader: Callable[[Path], RawGraph] = _nothing_to_read
+    generator: Callable[..., Graph] | None = None
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files below the data root."""
+        return tuple(self.origins)
+
+
+def names() -> tuple[str, ...]:
+    """Return every name that `load` accepts, the paper's graphs first."""
+    return tuple(CATALOG)
+
+
+def find(name: str) -> Entry:
+    """Return the entry of a name, whatever its case and whether it is written with `-`, `_` or spaces.
+
+    Raises:
+        DataError: there is no such graph.
+
+    >>> find("Coauthor-CS").name
+    'coauthor_cs'
+    """
+    key = name.strip().lower().replace("-", "_").replace(" ", "_")
+    if key not in CATALOG:
+        raise DataError(f"There is no graph named {name!r} in the catalogue.", remedy=nearest(key, CATALOG))
+    return CATALOG[key]
+
+
+def known_name(graph: Graph) -> str:
+    """Return the catalogue name of a graph, or an empty text for any other graph, even one of the same name.
+
+    Recipes and split rules belong to the published graphs; a user's own folder called `cora` must not inherit them.
+    """
+    entry = CATALOG.get(graph.name)
+    if entry is None or entry.counts.features not in (None, graph.num_features):
+        return ""
+    # Fewer nodes are fine: a treatment may drop some.
+    return entry.name if entry.counts.nodes is None or graph.num_nodes <= entry.counts.nodes else ""
+
+
+def describe(name: str) -> str:
+    """Return one line about a named graph, without reading it.
+
+    >>> print(describe("cora"))
+    cora: Cora, 2,708 nodes, 10,556 edges, 1,433 features, 7 classes, homophily 0.81. Papers and their citations.
+    """
+    entry = find(name)
+    parts = [entry.title]
+    for kind, count in entry.counts._asdict().items():
+        parts.append(f"{kind} to choose" if count is None else f"{count:,} {kind}")
+    if entry.homophily is not None:
+        parts.append(f"homophily {entry.homophily:.2f}")
+    return f"{entry.name}: {', '.join(parts)}. {entry.note}"
+
+
+def load(
+    name: str,
+    *,
+    treatment: Treatment | None = None,
+    data_root: Path | str | None = None,
+    download: bool = True,
+    **parameters: Any,
+) -> Graph:
+    """Load a graph by name.
+
+    Args:
+        name: see `names()`.
+        treatment: what is done about self loops, direction and the like; the default keeps directions.
+        data_root: where to look for the files first; by default `$FOSSIL_DATA`. Then the user's cache is searched.
+        download: whether missing files may be downloaded into the cache.
+        **parameters: settings of a graph made on the spot, for example `nodes=1000` for `csbm`.
+
+    Raises:
+        DataError: the name is unknown, or its files are missing, damaged or not the published ones.
+        SettingError: a parameter is unknown or impossible.
+    """
+    entry = find(name)
+    for parameter in parameters:
+        if parameter not in entry.parameters:
+            remedy = nearest(parameter, entry.parameters) if entry.parameters else "Leave it out."
+            raise SettingError(f"{entry.name} has no parameter {parameter!r}.", remedy=remedy)
+    if entry.generator is not None:
+        return entry.generator(treatment=treatment, **parameters)
+    root = find_or_fetch(entry.name, entry.origins, data_root=data_root, download=download)
+    return assemble(_read_checked(entry, (root / entry.files[0]).parent), treatment)
+
+
+def _read_checked(entry: Entry, folder: Path) -> RawGraph:
+    """Read the files of an entry and compare the counts with the expected ones."""
+    raw = entry.reader(folder)
+    for end in (raw.source, raw.target):
+        if end.min(initial=0) < 0 or end.max(initial=0) >= len(raw.ids):
+            raise DataError(
+                f"{entry.name} has edges in {folder} to nodes outside 0 to {len(raw.ids) - 1:,}.",
+                remedy="The files are damaged or not the published ones: replace them.",
+            )
+    found = _count(raw)._asdict()
+    for kind, expected in entry.counts._asdict().items():
+        if expected is not None and found[kind] != expected:
+            raise DataError(
+                f"{entry.name} has {found[kind]:,} {kind} in {folder}, but {expected:,} are expected.",
+                remedy="The files are damaged or not the published ones: replace them.",
+            )
+    return raw
+
+
+def _count(raw: RawGraph) -> Counts:
+    nodes = len(raw.ids)
+    once = sp.csr_array((np.ones(len(raw.source), bool), (raw.source, raw.target)), shape=(nodes, nodes))
+    labels = np.zeros(0, np.int64) if raw.labels is None else np.asarray(raw.labels)
+    classes = labels.shape[-1] if labels.ndim == 2 else int(labels.max(initial=-1)) + 1
+    return Counts(nodes, int(once.nnz), raw.features.shape[1], classes)
+
+
+def _planetoid(title: str, counts: Counts, homophily: float, note: str) -> Entry:
+    name = title.lower()
+    files = [f"ind.{name}.{part}" for part in PARTS]
+    return Entry(
+        name=name,
+        title=title,
+        counts=counts,
+        note=note,
+        homophily=homophily,
+        origins={f"Planetoid/{title}/raw/{file}": f"{_PLANETOID}/{file}" for file in files},
+        reader=partial(read_planetoid, name=name),
+    )
+
+
+def _geom_gcn(title: str, counts: Counts, homophily: float, note: str, folder: str, published: str) -> Entry:
+    name = title.lower()
+    files = ("out1_node_feature_label.txt", "out1_graph_edges.txt")
+    return Entry(
+        name=name,
+        title=title,
+        counts=counts,
+        note=note,
+        homophily=homophily,
+        origins={f"{folder}/raw/{file}": f"{_GEOM_GCN}/new_data/{published}/{file}" for file in files},
+        reader=partial(read_geom_gcn, name=name, layout="indices" if name == "actor" else "values"),
+    )
+
+
+def _wikipedia(title: str, counts: Counts, homophily: float) -> Entry:
+    name = title.lower()
+    note = "Linked pages, many of them duplicated; directed."
+    return _geom_gcn(title, counts, homophily, note, f"WikipediaNetwork/{name}/geom_gcn", name)
+
+
+def _coauthor(title: str, counts: Counts, homophily: float, note: str, folder: str, file: str) -> Entry:
+    name = title.lower().replace("-", "_")
+    return Entry(
+        name=name,
+        title=title,
+        counts=counts,
+        note=note,
+        homophily=homophily,
+        origins={f"{folder}/raw/{file}": f"{_COAUTHOR}/{file}"},
+        reader=lambda raw_folder: read_benchmark_npz(raw_folder / file, name),
+    )
+
+
+def _ogb(title: str, counts: Counts, note: str, feature_file: str, *, add_inverse: bool = False) -> Entry:
+    name = title.replace("-", "_")
+    archive = f"{_OGB}/{title.removeprefix('ogbn-')}.zip"
+    files = ("edge", feature_file, "node-label", "num-node-list", "num-edge-list")
+    return Entry(
+        name=name,
+        title=title,
+        counts=counts,
+        note=note,
+        origins={f"{name}/raw/{file}.csv.gz": archive for file in files},
+        reader=partial(read_ogb, name=name, add_inverse=add_inverse),
+    )
+
+
+_ENTRIES = (
+    _planetoid("Cora", Counts(2708, 10556, 1433, 7), 0.81, "Papers and their citations."),
+    _planetoid("CiteSeer", Counts(3327, 9104, 3703, 6), 0.74, "Papers; 15 have neither words nor a class."),
+    _planetoid("PubMed", Counts(19717, 88648, 500, 3), 0.80, "Papers on diabetes and their citations."),
+    _coauthor(
+        *("CoAuthor-CS", Counts(18333, 163788, 6805, 15), 0.81, "Authors, joined when they wrote a paper together."),
+        *("Coauthor/CS", "ms_academic_cs.npz"),
+    ),
+    _geom_gcn(
+        *("Actor", Counts(7600, 30019, 932, 5), 0.22, "Actors named on the same page; directed."),
+        *("Actor", "film"),
+    ),
+    _wikipedia("Chameleon", Counts(2277, 36101, 2325, 5), 0.24),
+    _wikipedia("Squirrel", Counts(5201, 217073, 2089, 5), 0.22),
+    _ogb(
+        *("ogbn-arxiv", Counts(169343, 1166243, 128, 40), "Computer science papers and their citations; directed."),
+        "node-feat",
+    ),
+    _ogb(
+        *("ogbn-proteins", Counts(132534, 79122504, 8, 112), "112 binary tasks; features are means over edges."),
+        "edge-feat",
+        add_inverse=True,
+    ),
+    Entry(
+        name="digits",
+        title="Digits",
+        counts=Counts(DIGITS, None, 64, 10),
+        note="Images of digits, joined to their nearest; nothing to download.",
+        generator=digits_graph,
+        parameters=("neighbours",),
+    ),
+    Entry(
+        name="csbm",
+        title="cSBM",
+        counts=Counts(None, None, None, 2),
+        note="Random graph of chosen homophily; nothing to download.",
+        generator=csbm,
+        parameters=tuple(BlockModel.model_fields),
+    ),
+)
+
+CATALOG: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+"""Every named graph."""

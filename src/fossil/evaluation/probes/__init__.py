@@ -1,0 +1,1 @@
+"""Linear probes: classifiers fitted on an embedding, for many splits at once."""

@@ -1,0 +1,36 @@
+"""A graph in a few lines of words."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from fossil.errors import GraphError
+from fossil.graph.graph import Graph
+from fossil.graph.homophily import edge_homophily
+
+
+def describe_graph(graph: Graph) -> dict[str, str]:
+    """Return what there is to know about a graph beside its size, by topic."""
+    degree = np.diff(graph.adjacency.indptr)
+    _, component = connected_components(graph.adjacency, directed=False)
+    sizes = np.bincount(component)
+    stored = graph.features.nnz if graph.has_sparse_features else np.count_nonzero(graph.features)
+    lines = {
+        "edges": "directed" if graph.is_directed else "undirected",
+        "degree": f"median {np.median(degree):g}, mean {degree.mean():.1f}, greatest {degree.max():,}",
+        "components": f"{len(sizes):,}, the largest with {sizes.max():,} nodes",
+        "features": f"{'sparse' if graph.has_sparse_features else 'dense'}, "
+        f"{100 * stored / max(1, graph.num_nodes * graph.num_features):.1f} % not zero",
+        "fingerprint": graph.fingerprint,
+    }
+    if graph.labels is not None and graph.labels.ndim == 1 and (graph.labels >= 0).any():
+        counts = np.bincount(graph.labels[graph.labels >= 0], minlength=graph.num_classes)
+        lines["classes"] = (
+            f"{graph.num_classes}, the smallest with {counts.min():,} nodes, the largest {counts.max():,}"
+        )
+        with suppress(GraphError):  # no edge joins two nodes of known class
+            lines["homophily"] = f"{edge_homophily(graph):.3f} of the edges join equal labels"
+    return lines

@@ -1,0 +1,51 @@
+"""What passes from one stage of FOSSIL to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from fossil.nn.tensors import GraphTensors
+from fossil.sampling.subgraphs import Subgraphs, SubgraphSampler
+
+
+@dataclass(frozen=True, eq=False)
+class FossilGraph:
+    """A graph as FOSSIL trains on it."""
+
+    tensors: GraphTensors
+    sampler: SubgraphSampler
+
+
+class Pairs(NamedTuple):
+    """Which subgraphs are compared (Section 4.6.1), before anything is known of their embeddings.
+
+    Attributes:
+        subgraphs: S of them, G_i, each with its generated twin Ĝ_i.
+        a: row of the subgraph whose G_a is a negative of each, S.
+        b: row of the subgraph whose Ĝ_b is another, S.
+        within: exp(-A/τ) of each subgraph's own adjacency, S×K×K; None where no structure is compared.
+    """
+
+    subgraphs: Subgraphs
+    a: Tensor
+    b: Tensor
+    within: Tensor | None
+
+
+class Compared(NamedTuple):
+    """What the two contrasts look at.
+
+    Attributes:
+        first: H of M nodes, M×D: of all, or of those that were drawn.
+        second: Ĥ of the same nodes, M×D.
+        places: rows of both that the nodes of the subgraphs have, S×K.
+        number: how many of the M nodes the node loss is over; all when None.
+    """
+
+    first: Tensor
+    second: Tensor
+    places: Tensor
+    number: Tensor | None

@@ -1,0 +1,106 @@
+"""From arrays, as files and objects hold them, to the parts of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.errors import GraphError
+from fossil.graph.assemble import RawGraph, encode_labels
+from fossil.graph.findings import Finding
+from fossil.graph.graph import Array, Features
+from fossil.readers.tables import id_texts
+
+
+def raw_from_arrays(
+    *,
+    source: Array,
+    target: Array,
+    nodes: int,
+    features: Any,
+    labels: Any = None,
+    label_names: Sequence[str] = (),
+    feature_names: Sequence[str] = (),
+    ids: Array | None = None,
+    name: str = "graph",
+    findings: tuple[Finding, ...] = (),
+) -> RawGraph:
+    """Collect the arrays of a graph; N×0 features when there are none, row numbers when there are no ids.
+
+    Raises:
+        GraphError: features or labels of a kind that cannot be used.
+    """
+    numbers, names = (None, ()) if labels is None else class_labels(labels)
+    return RawGraph(
+        name=name,
+        source=np.asarray(source),
+        target=np.asarray(target),
+        features=_feature_matrix(features, nodes),
+        ids=np.arange(nodes) if ids is None else np.array(ids),
+        labels=numbers,
+        label_names=tuple(label_names) or names,
+        feature_names=tuple(feature_names),
+        findings=findings,
+    )
+
+
+def raw_from_adjacency(adjacency: Any, features: Any = None, name: str = "graph") -> RawGraph:
+    """Read an N×N SciPy sparse matrix (row i points to its columns) and N×F features, dense or sparse.
+
+    Raises:
+        GraphError: the matrix is not square, or the features are not numbers.
+    """
+    if not sp.issparse(adjacency) or adjacency.shape[0] != adjacency.shape[1]:
+        raise GraphError(
+            f"The adjacency is a {type(adjacency).__name__} of shape {getattr(adjacency, 'shape', None)}.",
+            remedy="Give a square SciPy sparse matrix, one row and one column a node.",
+        )
+    entries = sp.coo_array(adjacency)
+    present = entries.data != 0
+    weighted = int(np.count_nonzero(entries.data[present] != 1))
+    return raw_from_arrays(
+        source=entries.row[present],
+        target=entries.col[present],
+        nodes=int(adjacency.shape[0]),
+        features=features,
+        name=name,
+        findings=(Finding("edge weights other than 1", weighted, "ignored"),) if weighted else (),
+    )
+
+
+def class_labels(values: Any) -> tuple[Array, tuple[str, ...]]:
+    """Return class numbers (N, -1 unknown) or binary tasks (N×T) from an array of numbers or texts.
+
+    >>> class_labels(np.array([2.0, np.nan, 0.0]))
+    (array([ 2, -1,  0]), ())
+
+    Raises:
+        GraphError: numbers that are not whole.
+    """
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.dtype.kind not in "fiub":
+        return encode_labels(id_texts(array))
+    unknown = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
+    whole = np.where(unknown, -1, array)
+    if array.ndim > 2 or (whole != np.floor(whole)).any():
+        raise GraphError(
+            f"Labels of shape {array.shape} are not whole numbers.", remedy="Labels are classes; leave out targets."
+        )
+    return whole.astype(np.int64), ()
+
+
+def _feature_matrix(features: Any, nodes: int) -> Features:
+    if features is None:
+        return np.zeros((nodes, 0), np.float32)
+    matrix: Features = sp.csr_array(features) if sp.issparse(features) else np.asarray(features)
+    if matrix.ndim != 2 or matrix.shape[0] != nodes or matrix.dtype.kind not in "fiub":
+        raise GraphError(
+            f"Features have shape {matrix.shape} and type {matrix.dtype} for {nodes} nodes.",
+            remedy="Give a matrix of numbers with one row a node.",
+        )
+    return matrix

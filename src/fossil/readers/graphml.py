@@ -1,0 +1,41 @@
+"""GraphML files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fossil.errors import GraphError
+from fossil.readers.base import Found, Reader, Request
+from fossil.readers.networkx import read_networkx
+
+
+class GraphMLFile(Reader):
+    """GraphML, read by NetworkX; node attributes become columns under the encoding plan."""
+
+    name: ClassVar[str] = "graphml"
+    form: ClassVar[str] = "a .graphml file"
+    suffixes: ClassVar[tuple[str, ...]] = (".graphml",)
+    has_columns: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, source: Any, request: Request) -> Found:
+        """Read the file.
+
+        Raises:
+            GraphError: it is not GraphML, or an attribute cannot be encoded.
+        """
+        return read_networkx(_parse(source), request.choices, request.name or source.stem)
+
+
+def _parse(path: Path) -> Any:
+    import networkx as nx
+
+    try:
+        return nx.read_graphml(path)
+    except (nx.NetworkXException, SyntaxError, LookupError, TypeError, ValueError, OSError) as error:
+        # The XML parser's error is a SyntaxError; NetworkX answers a wrong attribute type with KeyError or ValueError,
+        # and Python an unknown encoding with LookupError.
+        raise GraphError(
+            f"{path} is not GraphML that can be read ({error}).", remedy="Export the graph again."
+        ) from error

@@ -1,0 +1,59 @@
+"""NetworkX graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fossil.readers.base import Found, Reader, Request, instance_of
+from fossil.readers.cells import Column
+from fossil.readers.encoding import ColumnChoices
+from fossil.readers.tables import Frame, raw_from_frames
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class NetworkXGraph(Reader):
+    """A NetworkX graph: node attributes are columns; an undirected edge gives both directions."""
+
+    name: ClassVar[str] = "networkx"
+    form: ClassVar[str] = "a NetworkX graph"
+    has_columns: ClassVar[bool] = True
+
+    @classmethod
+    def accepts(cls, source: Any) -> bool:
+        """Tell whether this is one."""
+        return instance_of(source, "networkx", "Graph")
+
+    @classmethod
+    def read(cls, source: Any, request: Request) -> Found:
+        """Read it.
+
+        Raises:
+            GraphError: two nodes have the same text, or an attribute cannot be encoded.
+        """
+        return read_networkx(source, request.choices, request.name or "graph")
+
+
+def read_networkx(source: nx.Graph[Any], choices: ColumnChoices, name: str) -> Found:
+    """Read a graph that NetworkX holds, or has parsed."""
+    attributes = list(dict.fromkeys(key for _, values in source.nodes(data=True) for key in values))
+    keys = list(source.nodes)
+    # The node itself is the id, whatever attributes exist; a name that no attribute has keeps them apart.
+    id_name = next(
+        f"node{'_' * extra}" for extra in range(len(attributes) + 1) if f"node{'_' * extra}" not in attributes
+    )
+    columns: dict[str, Column] = {id_name: [str(key) for key in keys]}
+    columns |= {str(key): [source.nodes[node].get(key) for node in keys] for key in attributes}
+    nodes = Frame(f"NetworkX graph {name!r}", columns, range(1, len(keys) + 1), unit="node")
+    return Found(*raw_from_frames(nodes, _edges(source, name), choices, name, id_name))
+
+
+def _edges(source: nx.Graph[Any], name: str) -> Frame:
+    pairs = [(str(a), str(b)) for a, b in source.edges()]
+    if not source.is_directed():
+        pairs += [(b, a) for a, b in pairs if a != b]
+    columns: dict[str, Column] = {"source": [a for a, _ in pairs], "target": [b for _, b in pairs]}
+    for key in dict.fromkeys(str(key) for *_, values in source.edges(data=True) for key in values):
+        columns.setdefault(key, [None] * len(pairs))
+    return Frame(f"NetworkX graph {name!r}", columns, range(1, len(pairs) + 1), unit="edge")

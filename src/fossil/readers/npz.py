@@ -1,0 +1,189 @@
+"""NPZ files: the package's own, which are lossless, and other people's."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.errors import GraphError
+from fossil.graph.assemble import RawGraph, assemble
+from fossil.graph.findings import Finding, Treatment
+from fossil.graph.graph import Array, Features, Graph
+from fossil.readers.arrays import raw_from_adjacency, raw_from_arrays
+from fossil.readers.base import Found, Reader, Request
+from fossil.storage import write_arrays
+
+FORMAT_KEY, FORMAT_VERSION = "fossil_graph", 1
+FEATURE_KEYS = ("x", "features", "node_features", "attr", "attr_matrix")
+LABEL_KEYS = ("y", "labels", "node_labels")
+ID_KEYS = ("ids", "node_ids")
+
+
+class NpzFile(Reader):
+    """A graph in arrays: our own file, or `edge_index`, `edges` or `adj_*` beside `x`, `y` and the like."""
+
+    name: ClassVar[str] = "npz"
+    form: ClassVar[str] = "an .npz file"
+    suffixes: ClassVar[tuple[str, ...]] = (".npz",)
+
+    @classmethod
+    def read(cls, source: Any, request: Request) -> Found:
+        """Read the arrays; nothing in the file is executed."""
+        return Found(load_npz(source))
+
+
+def write_npz(path: Path, graph: Graph) -> None:
+    """Write `graph` so that `read_npz` returns an equal one; no Python objects are stored.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    arrays: dict[str, Array] = {
+        FORMAT_KEY: np.asarray(FORMAT_VERSION),
+        "name": np.asarray(graph.name),
+        "adjacency_indptr": graph.adjacency.indptr,
+        "adjacency_indices": graph.adjacency.indices,
+        "adjacency_data": graph.adjacency.data,
+        "ids": graph.ids,
+        "label_names": np.asarray(graph.label_names, dtype=np.str_),
+        "feature_names": np.asarray(graph.feature_names, dtype=np.str_),
+        "findings": np.asarray(json.dumps([asdict(finding) for finding in graph.findings])),
+    }
+    if graph.labels is not None:
+        arrays["labels"] = graph.labels
+    if sp.issparse(graph.features):
+        stored = sp.csr_array(graph.features)
+        arrays |= {"features_indptr": stored.indptr, "features_indices": stored.indices, "features_data": stored.data}
+        arrays["features_shape"] = np.asarray(stored.shape)
+    else:
+        arrays["features"] = np.asarray(graph.features)
+    write_arrays(path, arrays)
+
+
+def read_npz(path: Path, treatment: Treatment | None = None) -> Graph:
+    """Read a graph from an NPZ file; `treatment` applies to files that this package did not write.
+
+    Raises:
+        GraphError: the file is missing, damaged, holds Python objects, or has no edges under a known key.
+    """
+    found = load_npz(path)
+    return found if isinstance(found, Graph) else assemble(found, treatment)
+
+
+def load_npz(path: Path) -> Graph | RawGraph:
+    """Return the finished graph of an own file, or the raw parts of somebody else's."""
+    arrays = _load_arrays(path)
+    try:
+        return _own_graph(path, arrays) if FORMAT_KEY in arrays else _plain_graph(path, arrays)
+    except GraphError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise GraphError(
+            f"The arrays of {path} do not form a graph: {error}.", remedy="Write the file again."
+        ) from error
+
+
+def _load_arrays(path: Path) -> dict[str, Array]:
+    if not path.is_file():
+        raise GraphError(f"{path} does not exist.", remedy="Check the spelling of the path.")
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {key: stored[key] for key in stored.files}
+    except ValueError as error:
+        raise GraphError(
+            f"{path} holds Python objects or is no NPZ file ({error}).",
+            remedy="Save plain arrays of numbers and strings with numpy.savez; pickled data is never loaded.",
+        ) from error
+    except (
+        OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError, zipfile.BadZipFile, zlib.error
+    ) as error:  # fmt: skip
+        raise GraphError(f"{path} is not a whole NPZ file ({error}).", remedy="Copy or write it again.") from error
+
+
+def _own_graph(path: Path, arrays: Mapping[str, Array]) -> Graph:
+    version = int(arrays[FORMAT_KEY])
+    if version != FORMAT_VERSION:
+        raise GraphError(
+            f"{path} is of format {version}; this version reads {FORMAT_VERSION}.", remedy="Update fossil-gnn."
+        )
+    nodes = len(arrays["ids"])
+    features: Features
+    if "features" in arrays:
+        features = arrays["features"]
+    else:
+        features = _csr(arrays, "features", tuple(arrays["features_shape"].tolist()))
+    return Graph(
+        name=str(arrays["name"]),
+        adjacency=_csr(arrays, "adjacency", (nodes, nodes)),
+        features=features,
+        ids=arrays["ids"],
+        labels=arrays.get("labels"),
+        label_names=tuple(arrays["label_names"].tolist()),
+        feature_names=tuple(arrays["feature_names"].tolist()),
+        findings=tuple(_finding(part) for part in json.loads(str(arrays["findings"]))),
+    )
+
+
+def _plain_graph(path: Path, arrays: Mapping[str, Array]) -> RawGraph:
+    features = _plain_features(arrays)
+    labels = _first(arrays, LABEL_KEYS)
+    ids = _first(arrays, ID_KEYS)
+    if "adj_indptr" in arrays:
+        edges = raw_from_adjacency(_csr(arrays, "adj", tuple(arrays["adj_shape"].tolist())))
+    elif {"data", "indices", "indptr", "shape"} <= arrays.keys():  # what scipy.sparse.save_npz writes
+        edges = raw_from_adjacency(_csr(arrays, "", tuple(arrays["shape"].tolist())))
+    else:
+        pairs = arrays["edge_index"] if "edge_index" in arrays else arrays["edges"].T if "edges" in arrays else None
+        if pairs is None or pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+            raise GraphError(
+                f"{path} has no edges under a known key; it has {', '.join(sorted(arrays)) or 'nothing'}.",
+                remedy="Store edge_index (two rows of node numbers), edges (two columns), or adj_data, adj_indices, "
+                "adj_indptr and adj_shape.",
+            )
+        sized = next((part for part in (features, labels, ids) if part is not None), None)
+        nodes = int(pairs.max(initial=-1)) + 1 if sized is None else int(sized.shape[0])
+        edges = raw_from_arrays(source=pairs[0], target=pairs[1], nodes=nodes, features=None)
+    return raw_from_arrays(
+        source=edges.source,
+        target=edges.target,
+        nodes=len(edges.ids),
+        features=features,
+        labels=labels,
+        label_names=[str(name) for name in arrays.get("class_names", np.empty(0)).tolist()],
+        ids=ids,
+        name=path.stem,
+        findings=edges.findings,
+    )
+
+
+def _plain_features(arrays: Mapping[str, Array]) -> Any:
+    dense = _first(arrays, FEATURE_KEYS)
+    prefix = next((key for key in FEATURE_KEYS if f"{key}_indptr" in arrays), None)
+    if dense is not None or prefix is None:
+        return dense
+    return _csr(arrays, prefix, tuple(arrays[f"{prefix}_shape"].tolist()))
+
+
+def _csr(arrays: Mapping[str, Array], prefix: str, shape: tuple[int, ...]) -> sp.csr_array:
+    data, indices, indptr = (arrays[f"{prefix}_{part}".lstrip("_")] for part in ("data", "indices", "indptr"))
+    if indices.dtype.itemsize < 4:
+        indices = indices.astype(np.int32)  # SciPy computes with 32-bit indices or wider
+    matrix = sp.csr_array((data, indices, indptr), shape=(shape[0], shape[1]))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _first(arrays: Mapping[str, Array], keys: tuple[str, ...]) -> Array | None:
+    return next((arrays[key] for key in keys if key in arrays), None)
+
+
+def _finding(part: Mapping[str, Any]) -> Finding:
+    return Finding(part["kind"], part["count"], part["done"], tuple(part["examples"]))

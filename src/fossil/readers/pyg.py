@@ -1,0 +1,68 @@
+"""PyTorch Geometric graphs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from fossil.errors import GraphError
+from fossil.graph.assemble import RawGraph
+from fossil.graph.findings import Finding
+from fossil.readers.arrays import raw_from_arrays
+from fossil.readers.base import Found, Reader, Request, instance_of
+
+
+class PyGData(Reader):
+    """A PyTorch Geometric `Data`: `edge_index`, `x` (dense or sparse) and `y`; masks are not read."""
+
+    name: ClassVar[str] = "pyg"
+    form: ClassVar[str] = "a PyTorch Geometric Data"
+
+    @classmethod
+    def accepts(cls, source: Any) -> bool:
+        """Tell whether this is one."""
+        return instance_of(source, "torch_geometric.data.data", "BaseData")
+
+    @classmethod
+    def read(cls, source: Any, request: Request) -> Found:
+        """Read it.
+
+        Raises:
+            GraphError: several node types, or parts that do not fit together.
+        """
+        return Found(_raw(source, request.name or "graph"))
+
+
+def _raw(data: Any, name: str) -> RawGraph:
+    if hasattr(data, "node_types"):
+        raise GraphError(
+            f"A {type(data).__name__} with several node types is not one attributed graph.",
+            remedy="Turn it into a plain Data object first, for example with to_homogeneous().",
+        )
+    edge_index, features, labels = (getattr(data, key, None) for key in ("edge_index", "x", "y"))
+    edges = np.empty((2, 0), np.int64) if edge_index is None else edge_index.detach().cpu().numpy()
+    ignored = tuple(key for key in ("edge_attr", "edge_weight") if getattr(data, key, None) is not None)
+    return raw_from_arrays(
+        source=edges[0],
+        target=edges[1],
+        nodes=data.num_nodes or 0,
+        features=_from_tensor(features),
+        labels=None if labels is None else labels.detach().cpu().numpy(),
+        name=name,
+        findings=(Finding("edge attributes", len(ignored), "ignored", ignored),) if ignored else (),
+    )
+
+
+def _from_tensor(tensor: Any) -> Any:
+    import torch
+
+    if tensor is None:
+        return None
+    tensor = tensor.detach().cpu()
+    if tensor.layout == torch.strided:
+        return tensor.float().numpy()
+    coordinates = tensor.to_sparse_coo().coalesce()
+    row, column = coordinates.indices().numpy()
+    return sp.csr_array((coordinates.values().float().numpy(), (row, column)), shape=tuple(tensor.shape))

@@ -1,0 +1,108 @@
+"""Fit a method to a graph, in memory or into a run folder that can be continued."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from fossil.errors import GraphError, SettingError
+from fossil.graph.graph import Array, Graph
+from fossil.methods.base import Method, NodeVectors
+from fossil.methods.registry import Kind
+from fossil.runs.embeddings import FitResult
+from fossil.runs.folder import claim_folder, withdraw_results, write_embeddings, write_inputs
+from fossil.runs.loop import train
+from fossil.runs.plan import Plan
+from fossil.runs.resume import resume_training
+from fossil.runs.run import Run
+from fossil.runs.summary import or_released, summarize
+from fossil.settings import Settings
+from fossil.storage import write_json
+from fossil.training.capabilities import EstimatesMemory, free_memory, lack_of_memory_as
+from fossil.training.checkpoint import save_tensors
+from fossil.training.devices import environment, resolve_device
+from fossil.training.history import History
+from fossil.training.progress import Reporter, Silent
+from fossil.training.trainer import Trainer
+
+
+def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
+    """Train a method on a graph and embed its nodes.
+
+    Args:
+        plan: what is to be done.
+        reporter: told about every epoch.
+
+    Raises:
+        GraphError: the method cannot treat the graph.
+        SettingError: the settings take more memory than there is.
+        RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
+    """
+    kind, graph, config, out = plan.kind, plan.graph, plan.config, plan.out
+    training, device = config.training, resolve_device(config.training.device)
+    too_large = _too_large(kind, config.settings, graph)
+    with lack_of_memory_as(too_large):
+        model = kind.build(config.settings, graph.num_features, config.seed).to(device)
+        prepared = model.prepare(graph, device)
+        model.check_trainable(prepared)
+    _check_memory(model, prepared, graph, device)
+    trainer = Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay)
+
+    advice = f"Lower the learning rates or train fewer epochs{or_released(kind, config.preset)}"
+    history = History(None if out is None else out / "history.jsonl", advice)
+    if out is not None:
+        if claim_folder(out, resume=plan.resume, force=plan.force):
+            resume_training(Run.open(out), config, trainer, history)
+            if trainer.steps < plan.epochs:
+                withdraw_results(out)
+        write_inputs(out, config, environment(device), graph, plan.loaded.plan)
+
+    train(trainer, plan, history, reporter or Silent())
+    with lack_of_memory_as(too_large):
+        trainer.close()
+        encoded = model.eval().encode(prepared)
+    result = FitResult(graph.ids, *_on_host(encoded), graph, model, config, history.records, out)
+    summary = summarize(result, encoded, plan.epochs, config.preset)
+    if out is not None:
+        _write_results(plan, result, summary)
+    return result
+
+
+def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) -> None:
+    """Write what was learnt; the summary last, because a folder that has it is finished."""
+    assert plan.out is not None
+    write_embeddings(plan.out, result)
+    about = {"num_features": plan.graph.num_features, "method": plan.kind.name}
+    save_tensors(plan.out / "weights.safetensors", result.method.state_dict(), about)
+    write_json(plan.out / "summary.json", summary)
+
+
+def _too_large(kind: Kind, config: Settings, graph: Graph) -> SettingError:
+    """Return what to say where memory runs out before or after training."""
+    sizes = sorted(config.sizes().items(), key=lambda size: -size[1])[:3]
+    return SettingError(
+        f"{kind.title} on {graph.name} ({graph.num_nodes:,} nodes, {graph.num_features:,} features) does not fit in "
+        f"memory with {', '.join(f'{name}={value}' for name, value in sizes) or 'these settings'}.",
+        remedy="Lower the largest of these settings, or use a device with more memory.",
+    )
+
+
+def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch.device) -> None:
+    """Raise GraphError if training would surely run out of memory; the estimate may be wrong by a third."""
+    if not isinstance(model, EstimatesMemory):
+        return
+    needed, free = model.memory(prepared), free_memory(device)
+    if free is None or needed <= 1.3 * free:
+        return
+    raise GraphError(
+        f"Training {model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about {needed / 2**30:,.1f} GiB on "
+        f"{device}, and {free / 2**30:,.1f} GiB are free.",
+        remedy=f"Make hidden and width {needed / free:.1f} times smaller, or use a device with more memory.",
+    )
+
+
+def _on_host(encoded: NodeVectors) -> tuple[Array, Array | None]:
+    vectors: Array = encoded.vectors.float().cpu().numpy()
+    return vectors, None if encoded.fusion is None else encoded.fusion.float().cpu().numpy()

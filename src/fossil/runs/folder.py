@@ -1,0 +1,128 @@
+"""The files of a run folder: who may write there, and how.
+
+config.yaml             what was asked for, every setting resolved
+environment.json        versions and device
+graph.npz               the graph as it was trained on, labels included for evaluation
+encoding.json           how columns became features, where the input had columns
+history.jsonl           one record an epoch
+checkpoint.safetensors  everything needed to go on
+weights.safetensors     the trained method
+embeddings.npz          ids, vectors, fusion (and .parquet where pyarrow is installed)
+summary.json            written last: a folder that has it is finished
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fossil.errors import RunError
+from fossil.graph.graph import Graph
+from fossil.readers.npz import write_npz
+from fossil.runs.config import RunConfig
+from fossil.runs.embeddings import Embeddings
+from fossil.storage import write_arrays, write_atomically, write_json, write_yaml
+
+FILES = (
+    "config.yaml",
+    "environment.json",
+    "graph.npz",
+    "encoding.json",
+    "history.jsonl",
+    "checkpoint.safetensors",
+    "weights.safetensors",
+    "embeddings.npz",
+    "embeddings.parquet",
+    "summary.json",
+    "map.png",
+)
+
+
+def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
+    """Make sure a run may be written to `path`; return whether there is one in it to go on with.
+
+    Raises:
+        RunError: something stands there already and nobody said what to do about it.
+    """
+    _refuse_file(path)
+    content = [entry for entry in path.iterdir() if not entry.name.endswith(".part")] if path.is_dir() else []
+    if not content:
+        return False
+    if not (path / "config.yaml").is_file():
+        raise RunError(
+            f"{path} exists and holds files that are not a run (for example {content[0].name}).",
+            remedy="Choose another --out; nothing was touched.",
+        )
+    if resume:
+        return True
+    if not force:
+        raise RunError(
+            f"{path} already holds a run.",
+            remedy="Go on with --resume, replace it with --force, or choose another --out.",
+        )
+    # The configuration goes last, so that a half-emptied folder is still known as a run.
+    withdraw_results(path)
+    for name in reversed(FILES):
+        (path / name).unlink(missing_ok=True)
+    return False
+
+
+def claim_vectors_folder(path: Path, *, force: bool) -> None:
+    """Make sure vectors made with a trained run may be written to `path`.
+
+    Raises:
+        RunError: it is not free, or holds such vectors and nobody said that they may be replaced.
+    """
+    _refuse_file(path)
+    if not path.is_dir() or not any(path.iterdir()):
+        return
+    if not (path / "about.json").is_file():
+        raise RunError(f"{path} exists and holds other files.", remedy="Choose another --out; nothing was touched.")
+    if not force:
+        raise RunError(f"{path} already holds vectors.", remedy="Choose another --out, or replace them with --force.")
+
+
+def withdraw_results(path: Path) -> None:
+    """Mark the run in `path` as unfinished, before its weights change: its summary and scores no longer hold."""
+    (path / "summary.json").unlink(missing_ok=True)
+    for scores in path.glob("scores-*.json"):
+        scores.unlink()
+
+
+def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], graph: Graph, plan: Any) -> None:
+    """Write what is known before training."""
+    _sweep(path)
+    write_yaml(path / "config.yaml", config.to_dict())
+    write_json(path / "environment.json", environment)
+    if plan is not None:
+        write_json(path / "encoding.json", plan.to_json())
+    write_npz(path / "graph.npz", graph)
+
+
+def write_embeddings(path: Path, found: Embeddings) -> None:
+    """Write embeddings keyed by node id as NPZ, and as Parquet where pyarrow is installed."""
+    arrays = {"ids": found.ids, "vectors": found.vectors} | ({} if found.fusion is None else {"fusion": found.fusion})
+    write_arrays(path / "embeddings.npz", arrays, compress=False)
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return
+    columns = {"id": found.ids} | {f"v{i}": np.ascontiguousarray(column) for i, column in enumerate(found.vectors.T)}
+    if found.fusion is not None:
+        columns["fusion"] = found.fusion
+    write_atomically(path / "embeddings.parquet", lambda stream: pq.write_table(pa.table(columns), stream))
+
+
+def _refuse_file(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise RunError(f"{path} is a file.", remedy="Choose another --out.")
+
+
+def _sweep(path: Path) -> None:
+    """Remove the half-written neighbours of our own files, which a killed run leaves behind."""
+    for name in FILES:
+        for part in path.glob(f".{name}.*.part"):
+            part.unlink(missing_ok=True)

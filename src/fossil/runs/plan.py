@@ -1,0 +1,170 @@
+"""What is to be done, everything resolved and checked once, before anything is trained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fossil.datasets.catalog import known_name
+from fossil.errors import GraphError, SettingError
+from fossil.graph.findings import Treatment
+from fossil.graph.graph import Graph
+from fossil.methods.registry import Kind, get_method, recipes
+from fossil.readers.read import LoadedGraph
+from fossil.readers.source import open_graph
+from fossil.runs.config import RunConfig
+from fossil.settings import Settings, check_seed
+from fossil.training.trainer import TrainingSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One training, ready to start.
+
+    Attributes:
+        loaded: the graph and its encoding plan.
+        kind: the method.
+        config: every setting resolved, as the run folder keeps it.
+        out: run folder to write; nothing is written when None.
+        resume: go on with the run in `out` if there is one.
+        force: replace the run in `out` if there is one.
+    """
+
+    loaded: LoadedGraph
+    kind: Kind
+    config: RunConfig
+    out: Path | None = None
+    resume: bool = False
+    force: bool = False
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.loaded.graph
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs to train."""
+        assert self.config.training.epochs is not None
+        return self.config.training.epochs
+
+    def describe(self) -> str:
+        """Return in one line what will be done."""
+        config = self.config
+        target = "" if self.out is None else f" → {self.out}"
+        return f"{config.method}, preset {config.preset}, seed {config.seed}, {self.epochs} epochs{target}"
+
+
+def plan_run(
+    source: Any,
+    *,
+    method: str | Kind = "fossil",
+    preset: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: TrainingSettings | Mapping[str, Any] | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    treatment: Treatment | Mapping[str, Any] | None = None,
+    use_recipe: bool = True,
+    **reading: Any,
+) -> Plan:
+    """Check what is asked for, read the graph, and resolve every setting.
+
+    Args:
+        source: a `LoadedGraph`, or whatever `fossil.open_graph` takes.
+        method: name of the method, or its class.
+        preset: named set of switches of that method; its first one when None.
+        settings: overrides of single settings.
+        training: epochs, device, precision and the like.
+        seed: everything random is derived from it; 0 to 2³² - 1.
+        out: run folder to write; nothing is written when None.
+        resume: go on with the run in `out` if there is one.
+        force: replace the run in `out` if there is one.
+        treatment: what is done about self loops, direction and other oddities.
+        use_recipe: apply the settings published for this graph, if any.
+        **reading: further arguments of `fossil.open_graph`, for a user's own files.
+
+    Raises:
+        GraphError: the graph cannot be read, or the method needs labels that it has not.
+        SettingError: a setting is unknown, impossible, or has no effect beside others; or two options contradict.
+    """
+    seed, kind, settings = check_seed(seed), get_method(method), settings or {}
+    check_intent(resume=resume, force=force)
+    if treatment is not None and not isinstance(treatment, Treatment):
+        treatment = Treatment.build(treatment)
+    if not isinstance(training, TrainingSettings):
+        training = TrainingSettings.build(training or {})
+    kind.configure(preset, settings)  # so that a mistake is found before a large graph is read
+    loaded = source if isinstance(source, LoadedGraph) else open_graph(source, treatment=treatment, **reading)
+    graph, known = loaded.graph, known_name(loaded.graph)
+    if kind.needs_labels and graph.num_classes == 0:
+        raise GraphError(
+            f"{kind.title} trains on labels, and {graph.name} has none.", remedy="Name a label column (--label COLUMN)."
+        )
+    chosen, config = resolve_settings(kind, preset, known, settings, use_recipe)
+    run = RunConfig(
+        method=kind.name,
+        preset=chosen,
+        settings=kind.complete(config, graph, seed),
+        training=training.updated({"epochs": resolve_epochs(kind, known, training.epochs, use_recipe)}),
+        seed=seed,
+        graph=graph.name,
+        fingerprint=_fingerprint(graph, with_labels=kind.needs_labels),
+        source=str(source) if isinstance(source, str | Path) else type(source).__name__,
+        treatment=treatment or Treatment(),
+    )
+    return Plan(loaded, kind, run, None if out is None else Path(out), resume, force)
+
+
+def resolve_settings(
+    kind: Kind, preset: str | None, graph: str, settings: Mapping[str, Any], use_recipe: bool = True
+) -> tuple[str, Any]:
+    """Return the preset's name and the settings: preset, then the graph's recipe, then what was said explicitly.
+
+    `graph` is a catalogue name, or empty for a graph of the user's own.
+
+    A recipe was tuned for the default preset. Under another preset it does not touch the switches that preset sets.
+
+    Raises:
+        SettingError: a setting is unknown or impossible, or was said explicitly and has no effect beside the others.
+    """
+    chosen = preset or next(iter(kind.presets))
+    recipe = recipes(kind.name).get(graph) if use_recipe else None
+    tuned = dict(recipe.settings) if recipe else {}
+    config = kind.configure(chosen, tuned, kind.presets.get(chosen, {}), settings)
+    config.refuse_idle(settings)
+    return chosen, config
+
+
+def resolve_epochs(kind: Kind, graph: str, epochs: int | None, use_recipe: bool = True) -> int:
+    """Return how many epochs to train: those asked for, else those of the graph's recipe, else the method's own."""
+    recipe = recipes(kind.name).get(graph) if use_recipe else None
+    return epochs or (recipe and recipe.epochs) or kind.epochs
+
+
+def as_asked(kind: Kind, settings: Settings) -> Settings:
+    """Return the settings without what a run fills in from its graph and its seed."""
+    return settings.updated(dict.fromkeys(kind.filled_in)) if kind.filled_in else settings
+
+
+def check_intent(*, resume: bool, force: bool) -> None:
+    """Raise SettingError where a run is to be continued and replaced at once."""
+    if resume and force:
+        raise SettingError(
+            "--resume and --force contradict each other.",
+            remedy="Give --resume to go on with the run, or --force to replace it.",
+        )
+
+
+def _fingerprint(graph: Graph, with_labels: bool) -> str:
+    """Return what tells this graph from others; its labels count where they are trained on."""
+    if graph.labels is None or not with_labels:
+        return graph.fingerprint
+    return hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""What is drawn from a graph: subgraphs around anchors, important nodes around every node, neighbours."""

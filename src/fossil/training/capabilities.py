@@ -1,0 +1,65 @@
+"""What a method may be able to do beside the contract: say how much memory it takes, and make do with less.
+
+A method has a capability by having its functions; nothing has to be declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from fossil.errors import FossilError
+
+# What PyTorch says of a tensor that is too large for the machine, or for any machine.
+_TOO_LARGE = ("can't allocate memory", "Storage size calculation overflowed", "Overflow when unpacking long")
+
+
+@runtime_checkable
+class EstimatesMemory(Protocol):
+    """Knows before training how much memory it takes."""
+
+    def memory(self, prepared: Any) -> float:
+        """Return about how many bytes a step takes beside the prepared graph."""
+
+
+@runtime_checkable
+class CanShrink(Protocol):
+    """Can go on in less memory, more slowly, with the same result."""
+
+    def shrink(self) -> bool:
+        """Work in smaller pieces from now on; return whether that was possible."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether memory ran out, on whichever device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError | TypeError) and any(text in str(error) for text in _TOO_LARGE)
+
+
+@contextmanager
+def lack_of_memory_as(explanation: FossilError) -> Iterator[None]:
+    """Raise `explanation` in place of whatever tells inside the block that memory ran out."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise explanation from error
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return how many bytes a new program could use on the device; None where the system does not say."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return 1024 * int(kilobytes[0]) if kilobytes else None

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fossil
+from fossil.datasets.synthetic import csbm
+from fossil.errors import EvaluationError, FossilWarning, RunError
+from fossil.evaluation.evaluate import evaluate_runs
+from fossil.evaluation.protocol import Protocol, protocol
+from fossil.evaluation.tasks.node_classification import score
+from fossil.graph.graph import Array, Graph
+from fossil.methods.registry import get_method
+from fossil.runs.config import RunConfig
+from fossil.runs.embeddings import Embeddings
+from fossil.runs.folder import write_embeddings, write_inputs
+from fossil.runs.plan import resolve_settings
+from fossil.runs.run import Run
+from fossil.storage import write_json
+from fossil.training.trainer import TrainingSettings
+
+PAPER = protocol("paper")
+NODES = 60
+
+
+def make_run(
+    path: Path,
+    *,
+    seed: int = 0,
+    alpha: float = 0.5,
+    epochs: int = 300,
+    preset: str = "released",
+    labels: bool = True,
+    name: str = "town",
+    features: int = 4,
+    recipe: bool = False,
+) -> Run:
+    """A finished run whose vectors depend on the seed and know the labels fairly well."""
+    random = np.random.default_rng(seed)
+    kind = np.arange(NODES) % 3
+    columns = np.random.default_rng(99).normal(size=(NODES, features)).astype(np.float32)
+    vectors = (np.eye(3)[kind] + 0.6 * random.normal(size=(NODES, 3))).astype(np.float32)
+    adjacency = sp.csr_array((NODES, NODES), dtype=np.float32)
+    graph = Graph(name, adjacency, columns, np.arange(NODES), kind if labels else None)
+    training = TrainingSettings(epochs=epochs)
+    _, settings = resolve_settings(
+        get_method("fossil"), preset, name if recipe else "", {} if recipe else {"alpha": alpha}
+    )
+    config = RunConfig("fossil", preset, settings, training, seed, name, graph.fingerprint)
+    write_inputs(path, config, {}, graph, None)
+    write_vectors(path, graph.ids, vectors)
+    write_json(path / "summary.json", {})
+    return Run.open(path)
+
+
+def write_vectors(path: Path, ids: Array, vectors: Array) -> None:
+    write_embeddings(path, Embeddings(ids, vectors, None))
+
+
+@pytest.mark.parametrize(("longer", "warned"), [(50, False), (5000, True)])
+def test_vectors_of_very_different_length_are_warned_about(tmp_path: Path, longer: float, warned: bool) -> None:
+    run = make_run(tmp_path / "a")
+    vectors = run.arrays["vectors"].copy()
+    vectors[:6] *= longer
+    write_vectors(run.path, run.graph.ids, vectors)
+    run = Run.open(run.path)
+    expectation = pytest.warns(FossilWarning, match="--protocol paper-unit-rows") if warned else nullcontext()
+    with expectation:
+        evaluate_runs([run], PAPER, splits=1, device="cpu")
+    evaluate_runs([run], protocol("paper-unit-rows"), splits=1, device="cpu")  # any warning is an error here
+    scores = json.loads((run.path / "scores-paper-unit-rows.json").read_text())
+    assert scores["protocol"]["unit_rows"]
+
+
+def test_a_single_run_is_scored_on_ten_splits_from_its_own_seed_on(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", seed=3)
+    [row] = evaluate_runs([run], PAPER, device="cpu")
+    seeds = [3 + 1000 * i for i in range(10)]
+    expected = score(run.arrays["vectors"], np.arange(NODES) % 3, PAPER, graph_name="town", seeds=seeds)
+    assert (row.encoders, row.splits) == (1, 10)
+    assert row.accuracy.mean == pytest.approx(np.mean([one.accuracy for one in expected]))
+    assert row.metrics["macro_f1"].mean == pytest.approx(np.mean([one.macro_f1 for one in expected]))
+    assert "test_maximum" not in row.metrics
+    kept = json.loads((run.path / "scores-paper.json").read_text())
+    assert [one["seed"] for one in kept["scores"]] == seeds
+    assert [one["accuracy"] for one in kept["scores"]] == [one.accuracy for one in expected]
+
+
+def test_runs_that_differ_in_their_seed_share_a_row(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(3)]
+    [row] = evaluate_runs(runs, PAPER, device="cpu")
+    assert (row.encoders, row.splits) == (3, 1)
+    kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
+    assert [[one["seed"] for one in scores] for scores in kept] == [[0], [1], [2]]
+    assert row.accuracy.mean == pytest.approx(np.mean([scores[0]["accuracy"] for scores in kept]))
+
+
+def test_the_interval_of_several_encoders_is_over_encoders_not_splits(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
+    [row] = evaluate_runs(runs, PAPER, splits=4, device="cpu")
+    kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
+    means = [np.mean([one["accuracy"] for one in scores]) for scores in kept]
+    assert (row.accuracy.low, row.accuracy.high) == (pytest.approx(min(means)), pytest.approx(max(means)))
+
+
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_an_encoder_counts_once(tmp_path: Path, second: str) -> None:
+    first = make_run(tmp_path / "a", seed=7)
+    again = first if second == "a" else make_run(tmp_path / "b", seed=7)
+    with pytest.raises(EvaluationError, match="would count as two encoders") as caught:
+        evaluate_runs([make_run(tmp_path / "other", seed=8), first, again], PAPER, device="cpu")
+    named = [tmp_path / "a", tmp_path / second, "7"]
+    assert all(str(name) in caught.value.what for name in named)
+    assert not list(tmp_path.rglob("scores-*.json"))
+
+
+@pytest.mark.parametrize("rule", ["paper", "released"])
+def test_the_largest_seed_can_be_scored(tmp_path: Path, rule: str) -> None:
+    run = make_run(tmp_path / "a", seed=2**32 - 1)
+    evaluate_runs([run], protocol(rule), splits=3, device="cpu")
+    kept = json.loads((run.path / f"scores-{rule}.json").read_text())
+    assert [one["seed"] for one in kept["scores"]] == [2**32 - 1, 999, 1999]
+
+
+@pytest.mark.parametrize(
+    "change", [{"alpha": 0.3}, {"epochs": 10}, {"preset": "paper", "alpha": 0.4}, {"name": "city"}]
+)
+def test_runs_that_differ_in_more_than_the_seed_do_not(tmp_path: Path, change: dict[str, object]) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, **change)]  # type: ignore[arg-type]
+    rows = evaluate_runs(runs, PAPER, splits=1, device="cpu")
+    assert [row.encoders for row in rows] == [1, 1]
+
+
+def test_a_row_says_what_sets_its_runs_apart_from_the_defaults(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / "a"),
+        make_run(tmp_path / "b", preset="paper"),
+        make_run(tmp_path / "c", alpha=0.4, epochs=7),
+    ]
+    titles = [row.method for row in evaluate_runs(runs, PAPER, splits=1, device="cpu")]
+    assert titles == ["FOSSIL", "FOSSIL (paper)", "FOSSIL alpha=0.4 epochs=7"]
+
+
+def test_features_are_scored_on_the_splits_of_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", seed=2)
+    [row] = evaluate_runs([run], PAPER, splits=3, features=True, device="cpu")
+    expected = score(run.graph.features, np.arange(NODES) % 3, PAPER, graph_name="town", seeds=[2, 1002, 2002])
+    assert row.features is not None
+    assert row.features.mean == pytest.approx(np.mean([one.accuracy for one in expected]))
+    assert row.features.mean < row.accuracy.mean
+
+
+def test_the_released_protocol_also_gives_the_test_maximum(tmp_path: Path) -> None:
+    [row] = evaluate_runs([make_run(tmp_path / "a")], protocol("released"), splits=2, device="cpu")
+    assert list(row.metrics) == ["accuracy", "macro_f1", "test_maximum"]
+    assert row.metrics["test_maximum"].mean >= row.accuracy.mean
+    assert (tmp_path / "a" / "scores-released.json").exists()
+
+
+def test_the_published_figure_stands_beside_the_published_graph_and_settings_alone(tmp_path: Path) -> None:
+    few = PAPER.updated({"nodes_per_class": 5})
+    cora = {"name": "cora", "features": 1433}
+    published = {
+        "the recipe": (make_run(tmp_path / "a", **cora, recipe=True), 80.02),  # Table 2 of the paper
+        "other settings": (make_run(tmp_path / "b", **cora, alpha=0.4), None),
+        "a folder of that name": (make_run(tmp_path / "c", name="cora", recipe=True), None),
+        "another graph": (make_run(tmp_path / "d"), None),
+    }
+    for run, expected in published.values():
+        [row] = evaluate_runs([run], few, splits=1, device="cpu")
+        assert row.published == expected
+
+
+def test_no_labels(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="has no labels to score against"):
+        evaluate_runs([make_run(tmp_path / "a", labels=False)], PAPER)
+
+
+def test_an_unfinished_run_is_not_scored(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run.path / "summary.json").unlink()
+    with pytest.raises(RunError, match="is not finished"):
+        evaluate_runs([run], PAPER)
+    assert not (run.path / "scores-paper.json").exists()
+
+
+def test_embeddings_of_other_nodes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    write_vectors(run.path, np.arange(NODES)[::-1], np.eye(NODES, 3, dtype=np.float32))
+    with pytest.raises(EvaluationError, match="belong to other nodes"):
+        evaluate_runs([run], PAPER)
+
+
+SMALL = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6}
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return csbm(nodes=60, features=6, seed=1)
+
+
+def test_folders_runs_and_lists_of_them_are_scored_alike(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", seed=3)
+    [expected] = evaluate_runs([run], PAPER, splits=2, device="cpu")
+    for given in (str(run.path), run.path, run, [run.path], (run,)):
+        assert fossil.evaluate(given, splits=2, device="cpu") == [expected]
+    other = make_run(tmp_path / "b", seed=4)
+    [row] = fossil.evaluate([str(run.path), other], device="cpu")
+    assert (row.encoders, row.splits) == (2, 1)
+    with pytest.raises(RunError, match="is not a run folder"):
+        fossil.evaluate(tmp_path)
+
+
+def test_a_result_in_memory_is_scored_as_its_folder_is_and_nothing_is_written(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = {"epochs": 2, "settings": SMALL, "device": "cpu"}
+    result = fossil.embed(graph, **asked)  # type: ignore[arg-type]
+    [in_memory] = fossil.evaluate(result, splits=3, features=True, device="cpu")
+    assert result.path is None and list(tmp_path.iterdir()) == []
+    assert (in_memory.encoders, in_memory.splits, in_memory.accuracy.n) == (1, 3, 3)
+    kept = fossil.embed(graph, out=tmp_path / "run", **asked)  # type: ignore[arg-type]
+    assert fossil.evaluate(kept, splits=3, features=True, device="cpu") == [in_memory]
+    assert fossil.evaluate(tmp_path / "run", splits=3, features=True, device="cpu") == [in_memory]
+    stored = json.loads((tmp_path / "run" / "scores-paper.json").read_text())
+    assert in_memory.accuracy.values == tuple(one["accuracy"] for one in stored["scores"])
+
+
+def test_results_in_memory_share_a_row_and_count_once(graph: Graph) -> None:
+    results = [fossil.embed(graph, seed=seed, epochs=1, settings=SMALL, device="cpu") for seed in (0, 1)]
+    [row] = fossil.evaluate(results, device="cpu")
+    assert (row.encoders, row.splits) == (2, 1)
+    with pytest.raises(EvaluationError, match=r"A result in memory \(seed 1\) is given twice"):
+        fossil.evaluate([*results, results[1]], device="cpu")
+    again = fossil.embed(graph, seed=0, epochs=1, settings=SMALL, device="cpu")
+    with pytest.raises(EvaluationError, match="A result in memory and A result in memory have the same graph"):
+        fossil.evaluate([*results, again], device="cpu")
+
+
+def test_a_protocol_is_named_or_given_and_can_train_on_few_nodes_of_each_class(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    own = PAPER.updated({"name": "mine", "strengths": (1.0,)})
+    for asked, name in (("paper-unit-rows", "paper-unit-rows"), (own, "mine"), (None, "paper")):
+        [row] = fossil.evaluate(run, protocol=asked, splits=1, device="cpu")
+        assert row.protocol.startswith(f"Protocol {name!r}") and (run.path / f"scores-{name}.json").exists()
+    [row] = fossil.evaluate(run, nodes_per_class=5, splits=1, device="cpu")
+    assert "train on 5 per class" in row.protocol and "15 training" in row.protocol
+    with pytest.raises(EvaluationError, match="Did you mean 'paper'"):
+        fossil.evaluate(run, protocol="papr")
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, "released"), ({"split": "paper"}, "paper")])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_run_that_was_trained_on_labels_settles_the_protocol(
+    graph: Graph, tmp_path: Path, settings: dict[str, str], expected: str, stored: bool
+) -> None:
+    out = tmp_path / "run" if stored else None
+    result = fossil.embed(graph, method="fs_mlp", settings=settings, epochs=2, seed=5, device="cpu", out=out)
+    [row] = fossil.evaluate(out or result, splits=7, device="cpu")
+    rule: Protocol = protocol(expected)
+    labels = np.asarray(graph.labels)
+    test = rule.draw(labels, 5, "").test
+    assert (row.supervised, row.splits, row.accuracy.n) == (True, 1, 1)
+    assert row.protocol.startswith(f"Protocol {expected!r}")
+    assert row.accuracy.mean == pytest.approx(np.mean(result.vectors[test].argmax(axis=1) == labels[test]))
+    other = {"paper": "released", "released": "paper"}[expected]
+    with pytest.raises(EvaluationError, match="another split"):
+        fossil.evaluate(out or result, protocol=other, device="cpu")
+
+
+def test_runs_without_labels_follow_the_protocol_of_those_with(graph: Graph) -> None:
+    supervised = fossil.embed(graph, method="fs_mlp", epochs=1, device="cpu")
+    other = fossil.embed(graph, epochs=1, settings=SMALL, device="cpu")
+    rows = fossil.evaluate([supervised, other], splits=1, device="cpu")
+    assert [row.protocol.startswith("Protocol 'released'") for row in rows] == [True, True]
+    assert [row.supervised for row in rows] == [True, False]
+    elsewhere = fossil.embed(graph, method="fs_mlp", settings={"split": "paper"}, epochs=1, device="cpu")
+    with pytest.raises(EvaluationError, match="splits of different rules"):
+        fossil.evaluate([supervised, elsewhere], device="cpu")

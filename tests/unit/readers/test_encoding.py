@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fossil.errors import GraphError
+from fossil.readers.cells import NodeTable
+from fossil.readers.encoding import ColumnChoices, EncodingPlan, encode_table, plan_columns
+
+
+def table(**columns: object) -> NodeTable:
+    length = len(next(iter(columns.values())))  # type: ignore[call-overload]
+    return NodeTable("nodes.csv", np.asarray([f"n{i}" for i in range(length)]), columns, "id")  # type: ignore[arg-type]
+
+
+def test_numeric_columns_agree_with_scikit_learn() -> None:
+    values = np.random.default_rng(0).normal(5.0, 3.0, (30, 3))
+    nodes = table(a=values[:, 0], b=[repr(v) for v in values[:, 1].tolist()], c=values[:, 2].tolist())
+    features, names, findings = plan_columns(nodes).encode(nodes)
+    np.testing.assert_allclose(features, StandardScaler().fit_transform(values), rtol=1e-5, atol=1e-6)
+    assert names == ("a", "b", "c") and findings == ()
+    assert isinstance(features, np.ndarray) and features.dtype == np.float32
+
+
+def test_categories_agree_with_scikit_learn() -> None:
+    cells = ["red", "blue", "red", "green"]
+    nodes = table(colour=cells)
+    features, names, _ = plan_columns(nodes).encode(nodes)
+    np.testing.assert_array_equal(features, OneHotEncoder().fit_transform(np.array(cells)[:, None]).toarray())
+    assert names == ("colour=blue", "colour=green", "colour=red")
+
+
+@pytest.mark.parametrize("cells", [["True", "false", "TRUE"], [True, False, True], np.array([True, False, True])])
+def test_truth_values_become_zero_and_one(cells: object) -> None:
+    nodes = table(b=cells)
+    plan = plan_columns(nodes)
+    assert plan.columns[1].role == "boolean"
+    np.testing.assert_array_equal(plan.encode(nodes)[0], [[1], [0], [1]])
+
+
+def test_constant_column_becomes_zeros_and_is_reported() -> None:
+    nodes = table(a=["3", "3", "3"], b=["1", "2", "3"])
+    features, _, findings = plan_columns(nodes).encode(nodes)
+    np.testing.assert_array_equal(features[:, 0], 0)
+    assert [(f.kind, f.count, f.examples) for f in findings] == [("constant columns", 1, ("a",))]
+
+
+def test_very_large_numbers_are_standardised_without_overflow() -> None:
+    nodes = table(a=[1e300, 2e300, 3e300])
+    np.testing.assert_allclose(plan_columns(nodes).encode(nodes)[0][:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5)], rtol=1e-6)
+
+
+def test_free_text_is_refused_with_remedies() -> None:
+    nodes = table(bio=[f"I am number {i} " * 9 for i in range(51)])
+    with pytest.raises(GraphError, match=r"'bio'.*51 distinct.*I am number 0") as caught:
+        plan_columns(nodes)
+    assert "--column bio=drop" in caught.value.remedy and "--column bio=categorical" in caught.value.remedy
+    assert "sentence embeddings" in caught.value.remedy
+    assert len(plan_columns(nodes, {"bio": "categorical"}).feature_names) == 51
+    assert plan_columns(nodes, {"bio": "drop"}).feature_names == ()
+
+
+@pytest.mark.parametrize("cell", ["", "unknown", "nan", "inf", None])
+def test_bad_cell_in_numeric_column_is_named(cell: object) -> None:
+    with pytest.raises(GraphError, match=r"'age' of node 'n1'") as caught:
+        plan_columns(table(age=["1", cell, "3", "4"]))
+    assert (repr(cell) if cell else "empty") in caught.value.what
+
+
+def test_nan_in_a_float_array_is_named() -> None:
+    with pytest.raises(GraphError, match=r"'age' of node 'n0'.* nan"):
+        plan_columns(table(age=np.array([np.nan, 1.0])))
+
+
+def test_declared_boolean_refuses_other_words() -> None:
+    with pytest.raises(GraphError, match=r"'b' of node 'n1'.*'perhaps'.*true or false"):
+        nodes = table(b=["yes", "perhaps"])
+        plan_columns(nodes, {"b": "boolean"}).encode(nodes)
+
+
+def test_lists_in_cells_are_refused() -> None:
+    with pytest.raises(GraphError, match="holds lists"):
+        plan_columns(table(vector=[[1, 2], [3, 4]]))
+
+
+def test_plan_survives_json_and_encodes_alike() -> None:
+    nodes = table(a=["1", "2", "4"], kind=["x", "y", "x"], flag=["true", "false", "true"], label=["p", "q", "p"])
+    plan = plan_columns(nodes)
+    again = EncodingPlan.from_json(json.loads(json.dumps(plan.to_json(), allow_nan=False)))
+    assert again == plan
+    np.testing.assert_array_equal(again.encode(nodes)[0], plan.encode(nodes)[0])
+
+
+@pytest.mark.parametrize("value", [{}, {"columns": [{"role": "numeric"}], "sparse": False, "structural": []}, []])
+def test_other_json_is_no_plan(value: object) -> None:
+    with pytest.raises(GraphError, match="not an encoding plan"):
+        EncodingPlan.from_json(value)  # type: ignore[arg-type]
+
+
+def test_new_data_is_encoded_with_the_old_statistics() -> None:
+    plan = plan_columns(table(a=["0", "2"], kind=["x", "y"]))
+    new = table(kind=["y", "z", ""], a=["4", "1", "0"], extra=["?", "?", "?"])
+    features, _, findings = plan.encode(new)
+    np.testing.assert_array_equal(features, [[3, 0, 1], [0, 0, 0], [-1, 0, 0]])
+    assert {(f.kind, f.count, f.done) for f in findings} == {
+        ("columns unknown to the plan", 1, "ignored"),
+        ("unknown categories in column 'kind'", 1, "encoded as zeros"),
+        ("empty cells in column 'kind'", 1, "encoded as zeros"),
+    }
+
+
+def test_missing_column_is_named() -> None:
+    plan = plan_columns(table(age=["0", "2"]))
+    with pytest.raises(GraphError, match="no column 'age'"):
+        plan.encode(table(ages=["1"]))
+
+
+def test_word_counts_stay_sparse_and_unscaled() -> None:
+    words = sp.random_array((40, 60), density=0.05, rng=np.random.default_rng(1)).toarray().round(3)
+    nodes = table(**{f"w{i}": words[:, i] for i in range(60)})
+    features = plan_columns(nodes).encode(nodes)[0]
+    assert sp.issparse(features) and features.dtype == np.float32
+    np.testing.assert_allclose(features.toarray(), words, rtol=1e-6)
+    scaled = plan_columns(nodes, scale="standard").encode(nodes)[0]
+    assert isinstance(scaled, np.ndarray)
+    np.testing.assert_allclose(scaled, StandardScaler().fit_transform(words), atol=1e-5)
+
+
+def test_many_categories_are_stored_sparse() -> None:
+    nodes = table(kind=[f"k{i}" for i in range(60)])
+    features = plan_columns(nodes, {"kind": "categorical"}).encode(nodes)[0]
+    assert sp.issparse(features) and features.nnz == 60 and features.shape == (60, 60)
+
+
+def test_roles_and_labels() -> None:
+    nodes = table(Y=["1", "2", "1"], zip=["01", "02", "01"], empty=["", "", ""])
+    encoded = encode_table(nodes, ColumnChoices(roles={"zip": "categorical"}))
+    assert encoded.label_names == ("1", "2") and encoded.labels is not None
+    np.testing.assert_array_equal(encoded.labels, [0, 1, 0])
+    assert encoded.feature_names == ("zip=01", "zip=02")
+    assert [(f.kind, f.examples) for f in encoded.findings] == [("empty columns", ("empty",))]
+    assert encode_table(nodes, ColumnChoices(label="zip")).label_names == ("01", "02")
+    assert encode_table(nodes, ColumnChoices(roles={"Y": "numeric"})).labels is None
+
+
+def test_unknown_roles_and_columns_are_named() -> None:
+    nodes = table(age=["1", "2"])
+    with pytest.raises(GraphError, match=r"'age' has unknown role 'number'.*numeric"):
+        plan_columns(nodes, {"age": "number"})
+    with pytest.raises(GraphError, match=r"no column 'agee'.*'age'"):
+        plan_columns(nodes, {"agee": "numeric"})
+    with pytest.raises(GraphError, match=r"no column 'target'"):
+        encode_table(nodes, ColumnChoices(label="target"))
+    with pytest.raises(GraphError, match="saved plan"):
+        ColumnChoices(roles={"age": "drop"}, plan=plan_columns(nodes))
+
+
+def test_describe_gives_one_row_a_column() -> None:
+    nodes = table(age=["1", "3"], kind=["x", "y"], note=["a", "b"], label=["p", "q"])
+    assert plan_columns(nodes, {"note": "drop"}).describe() == [
+        ("id", "id", "node id", 0),
+        ("age", "numeric", "(x - 2) / 1", 1),
+        ("kind", "categorical", "one-hot", 2),
+        ("note", "drop", "left out", 0),
+        ("label", "label", "class", 0),
+    ]

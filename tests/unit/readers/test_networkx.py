@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from fossil.errors import GraphError
+from fossil.graph.assemble import RawGraph, assemble
+from fossil.readers.base import Request
+from fossil.readers.networkx import NetworkXGraph
+
+
+def read(source: nx.Graph[Any]) -> RawGraph:
+    raw, plan = NetworkXGraph.read(source, Request())
+    assert isinstance(raw, RawGraph) and plan is not None
+    return raw
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph])
+def test_networkx_edges_follow_its_own_adjacency(kind: type) -> None:
+    source = kind()
+    source.add_nodes_from([("a", {"w": 1.0}), ("b", {"w": 2.0}), (3, {"w": 4.0})])
+    source.add_edges_from([("a", "b"), (3, "b")])
+    graph = assemble(read(source))
+    assert graph.ids.tolist() == ["a", "b", "3"]
+    np.testing.assert_array_equal(graph.adjacency.toarray(), nx.to_numpy_array(source))
+
+
+def test_networkx_self_loop_counts_once() -> None:
+    source = nx.Graph([(0, 0), (0, 1)])
+    nx.set_node_attributes(source, {0: 1.0, 1: 2.0}, "w")
+    raw = read(source)
+    assert len(raw.source) == 3 and raw.ids.dtype == np.int64
+
+
+def test_networkx_attribute_named_node_is_a_column_like_others() -> None:
+    source = nx.path_graph(3)
+    nx.set_node_attributes(source, {0: 5, 1: 5, 2: 7}, "node")
+    raw = read(source)
+    assert raw.ids.tolist() == [0, 1, 2] and raw.feature_names == ("node",)
+
+
+def test_networkx_gaps_and_clashes_are_named() -> None:
+    source = nx.path_graph(3)
+    nx.set_node_attributes(source, {0: 1.0, 1: 2.0}, "w")
+    with pytest.raises(GraphError, match="'w' of node '2'"):
+        read(source)
+    with pytest.raises(GraphError, match="node id '1' was already given"):
+        read(nx.Graph([(1, "1")]))
+    with pytest.raises(GraphError, match="no nodes"):
+        read(nx.Graph())

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.neighbors import KNeighborsClassifier
+
+from fossil.errors import SettingError
+from fossil.graph.graph import Graph
+from fossil.methods.fossil import Fossil, FossilSettings
+from fossil.report.map import draw_map, flatten
+from fossil.runs.config import RunConfig
+from fossil.runs.embeddings import FitResult
+from fossil.training.trainer import TrainingSettings
+
+
+def result(labels: np.ndarray | None, nodes: int = 12, width: int = 4) -> FitResult:
+    vectors = np.random.default_rng(0).normal(size=(nodes, width)).astype(np.float32)
+    graph = Graph("town", sp.csr_array((nodes, nodes), dtype=np.float32), vectors, np.arange(nodes), labels)
+    settings = FossilSettings(hidden=4, width=width)
+    config = RunConfig("fossil", "released", settings, TrainingSettings(), 0, graph.name, graph.fingerprint)
+    return FitResult(graph.ids, vectors, None, graph, Fossil(settings, width), config, [])
+
+
+def clusters(each: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three bundles of directions, of very different lengths."""
+    random = np.random.default_rng(1)
+    kind = np.repeat(np.arange(3), each)
+    directions = np.eye(3, 8)[kind] + 0.05 * random.normal(size=(3 * each, 8))
+    return directions * random.uniform(0.1, 100, size=(3 * each, 1)), kind
+
+
+@pytest.mark.parametrize(("each", "how"), [(20, "t-SNE"), (1700, "principal components"), (3, "principal components")])
+def test_what_points_the_same_way_stays_together(each: int, how: str) -> None:
+    vectors, kind = clusters(each)
+    positions, found = flatten(vectors)
+    assert found == how and positions.shape == (3 * each, 2)
+    neighbours = KNeighborsClassifier(n_neighbors=min(5, each)).fit(positions, kind)
+    assert neighbours.score(positions, kind) > 0.95
+
+
+def test_the_same_seed_gives_the_same_picture() -> None:
+    vectors, _ = clusters(10)
+    np.testing.assert_array_equal(flatten(vectors, seed=3)[0], flatten(vectors, seed=3)[0])
+
+
+def test_a_zero_vector_has_a_place() -> None:
+    vectors, _ = clusters(5)
+    vectors[0] = 0
+    assert np.isfinite(flatten(vectors)[0]).all()
+
+
+@pytest.mark.parametrize("labels", [None, np.arange(12) % 3, np.ones((12, 2), np.int64)])
+def test_a_map_is_a_png_with_or_without_labels(tmp_path: Path, labels: np.ndarray | None) -> None:
+    draw_map(tmp_path / "map.png", result(labels))
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(SettingError, match=r"needs matplotlib.*fossil-gnn\[plot\]"):
+        draw_map(tmp_path / "map.png", result(None))
+    assert not list(tmp_path.iterdir())

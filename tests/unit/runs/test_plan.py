@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from ring_graph import CPU, SMALL, ring
+
+import fossil.methods
+from fossil.errors import GraphError, SettingError
+from fossil.graph.findings import Treatment
+from fossil.methods.dgi import DGI
+from fossil.methods.fossil import PRESETS, Fossil, FossilSettings
+from fossil.methods.registry import Recipe
+from fossil.methods.supervised import FSMLP
+from fossil.runs.plan import as_asked, plan_run, resolve_epochs, resolve_settings
+
+
+def recipe_of(graph: str) -> dict[str, object]:
+    path = Path(fossil.methods.__path__[0]) / "recipes" / "fossil.yaml"
+    settings: dict[str, object] = yaml.safe_load(path.read_text())[graph]["settings"]
+    return settings
+
+
+def publish(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+    """Let there be a recipe for the ring, and none for any other graph."""
+    monkeypatch.setattr("fossil.runs.plan.recipes", lambda method: {"ring": Recipe(settings, epochs=7)})
+    monkeypatch.setattr("fossil.runs.plan.known_name", lambda graph: graph.name)
+
+
+def test_a_catalogue_graph_gets_its_recipe() -> None:
+    chosen, settings = resolve_settings(Fossil, None, "cora", {})
+    recipe = recipe_of("cora")
+    assert chosen == "released" and recipe
+    assert {key: getattr(settings, key) for key in recipe} == recipe
+    assert any(getattr(FossilSettings(), key) != value for key, value in recipe.items())
+
+
+@pytest.mark.parametrize(("graph", "use"), [("cora", False), ("my own", True)])
+def test_no_recipe_unless_wanted_and_published(graph: str, use: bool) -> None:
+    assert resolve_settings(Fossil, None, graph, {}, use)[1] == FossilSettings()
+
+
+def test_what_is_said_beats_the_preset_and_the_preset_beats_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(monkeypatch, reach="six_hop", alpha=0.9, temperature=2.0)
+    chosen, settings = resolve_settings(Fossil, "paper", "ring", {"alpha": 0.1})
+    assert chosen == "paper"
+    assert settings.reach == PRESETS["paper"]["reach"] == "two_hop"
+    assert settings.temperature == 2.0 and settings.alpha == 0.1
+
+
+def test_epochs_are_those_asked_for_or_the_recipes_or_the_methods_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(monkeypatch)
+    assert resolve_epochs(Fossil, "ring", 3) == 3
+    assert resolve_epochs(Fossil, "ring", None) == 7
+    assert resolve_epochs(Fossil, "ring", None, use_recipe=False) == resolve_epochs(Fossil, "", None) == Fossil.epochs
+    assert plan_run(ring()).epochs == 7 and plan_run(ring("street")).epochs == Fossil.epochs
+
+
+def test_everything_is_resolved_and_written_down(tmp_path: Path) -> None:
+    plan = plan_run(ring(), method="dgi", settings={"width": 4}, training={"epochs": 2}, seed=3, out=str(tmp_path))
+    assert plan.kind is DGI and plan.graph.name == "ring" and plan.out == tmp_path
+    assert plan.config.settings.model_dump() == DGI.Config.build({"width": 4}).model_dump()
+    assert (plan.epochs, plan.config.seed, plan.config.source) == (2, 3, "LoadedGraph")
+    assert plan.config.fingerprint == plan.graph.fingerprint
+    assert plan.describe() == f"dgi, preset default, seed 3, 2 epochs → {tmp_path}"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_treatment_is_taken_as_plain_values_and_reaches_the_graph() -> None:
+    edges = ring().graph.adjacency.tocsr()[:, [1, 0, *range(2, 20)]]  # a self loop or two, and edges one way
+    plan = plan_run((edges, np.eye(20)), treatment={"direction": "symmetrize"}, settings=SMALL)
+    assert plan.config.treatment == Treatment(direction="symmetrize")
+    assert not plan.graph.is_directed and plan.graph.adjacency.diagonal().sum() == 0
+
+
+def test_labels_that_are_trained_on_tell_runs_apart() -> None:
+    one, other = ring(), ring()
+    other = replace(other, graph=other.graph.with_labels(1 - np.asarray(other.graph.labels)))
+    assert plan_run(one).config.fingerprint == plan_run(other).config.fingerprint
+    labelled = [plan_run(loaded, method="fs_mlp").config.fingerprint for loaded in (one, other)]
+    assert len({*labelled, one.graph.fingerprint}) == 3
+
+
+def test_what_a_run_fills_in_is_not_what_was_asked() -> None:
+    config = plan_run(ring(), method="fs_mlp", seed=9).config.settings
+    assert (config.num_classes, config.split_seed) == (2, 9)  # type: ignore[attr-defined]
+    assert as_asked(FSMLP, config) == FSMLP.Config()
+    assert as_asked(DGI, DGI.Config()) == DGI.Config()
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**23, 1.5, None, "3"])
+def test_a_seed_out_of_range_is_refused(seed: Any) -> None:
+    with pytest.raises(SettingError, match="is not accepted") as caught:
+        plan_run(ring(), settings=SMALL, training=CPU, seed=seed)
+    assert repr(seed) in caught.value.what and "0 to 4294967295" in caught.value.remedy
+
+
+def test_a_method_that_trains_on_labels_refuses_a_graph_without() -> None:
+    with pytest.raises(GraphError, match="FS-MLP trains on labels, and ring has none"):
+        plan_run(ring(labels=False), method="fs_mlp")
+    assert plan_run(ring(), method="fs_mlp").kind is FSMLP
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"method": "fosil"},
+        {"preset": "latest"},
+        {"settings": {"alhpa": 1}},
+        {"training": {"epochs": 0}},
+        {"treatment": {"direction": "both"}},
+        {"seed": -1},
+        {"resume": True, "force": True},
+    ],
+)
+def test_a_mistake_is_found_before_a_graph_is_read(asked: dict[str, Any]) -> None:
+    with pytest.raises(SettingError):
+        plan_run("no/such/file.csv", **asked)
+
+
+# Settings that have no effect beside others.
+
+
+def test_a_setting_without_effect_is_refused_with_what_it_counts_with() -> None:
+    with pytest.raises(SettingError) as caught:
+        plan_run(ring(), settings={"encoder": "gcn", "gcnii_layers": 99})
+    assert "gcnii_layers=99 has no effect" in caught.value.what
+    assert "encoder gcnii" in caught.value.what and "encoder=gcn" in caught.value.what
+    assert caught.value.remedy
+    assert plan_run(ring(), settings={"encoder": "gcnii", "gcnii_layers": 99}).config.settings.gcnii_layers == 99  # type: ignore[attr-defined]
+
+
+def test_said_explicitly_even_the_default_value_is_refused() -> None:
+    with pytest.raises(SettingError, match="gcnii_layers=8 has no effect"):
+        plan_run(ring(), settings={"gcnii_layers": FossilSettings().gcnii_layers})
+
+
+def test_the_same_setting_from_a_recipe_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(monkeypatch, gcnii_layers=99, fusion_l2=10.0)
+    settings: Any = plan_run(ring(), settings={"encoder": "gcn"}).config.settings
+    assert (settings.encoder, settings.gcnii_layers, settings.fusion_l2) == ("gcn", 99, 10.0)
+    with pytest.raises(SettingError, match=r"fusion_l2=10\.0 has no effect"):
+        plan_run(ring(), settings={"encoder": "gcn", "fusion_l2": 10.0})
+
+
+def test_the_same_setting_from_a_preset_is_not_refused() -> None:
+    assert FossilSettings.conditions("fusion_nonlinear") and PRESETS["paper"]["fusion_nonlinear"]
+    settings: Any = plan_run(ring(), preset="paper", settings={"encoder": "gcn"}).config.settings
+    assert settings.fusion_nonlinear and settings.encoder == "gcn"
+    with pytest.raises(SettingError, match="fusion_nonlinear=True has no effect"):
+        plan_run(ring(), preset="paper", settings={"encoder": "gcn", "fusion_nonlinear": True})
+
+
+def test_what_a_preset_or_a_recipe_chose_counts_as_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The condition is about the resolved settings: the recipe's encoder makes the depth count.
+    publish(monkeypatch, encoder="gcnii")
+    settings: Any = plan_run(ring(), settings={"gcnii_layers": 2}).config.settings
+    assert settings.gcnii_layers == 2
