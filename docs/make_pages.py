@@ -1,35 +1,31 @@
-"""Write a page for each file of methods, from its docstring, settings and recipes, and the page that compares them all.
+"""Write the pages that are made from the code: one for each file of methods, one that compares them, and the formats.
 
-    python docs/make_methods.py
+    python docs/make_pages.py
 
-`tests/unit/test_docs.py` fails while the pages and the code differ. FOSSIL's own page is written by hand.
+`tests/unit/test_docs.py` fails while the pages and the code differ.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from make_settings import code, settings_table, table
-
 from fossil.methods import registry
-from fossil.methods.base import Method
-from fossil.methods.registry import Recipe, methods, recipes
+from fossil.methods.registry import Kind, Recipe, methods, recipes
+from fossil.readers.registry import readers
+from fossil.settings import Settings, bounds, choices, meaning, spelt
 
-FOLDER = Path(__file__).parent / "methods"
-
-Kind = type[Method[Any]]
-
-_BY_HAND = {"fossil"}
+DOCS = Path(__file__).parent
+FOLDER = DOCS / "methods"
 
 _INDEX = """# All methods
 
 {count} methods learn from the same graphs, are trained by the same trainer and are scored under the same protocol.
-This page is made by `python docs/make_methods.py`; do not edit it by hand. How to add one:
+This page is made by `python docs/make_pages.py`; do not edit it by hand. How to add one:
 [a guide](../guides/how-do-i-add-a-method.md).
 
 ```bash
@@ -39,8 +35,8 @@ fossil evaluate runs/dgi --features
 ```
 
 {ideas}
-"Labels" says whether training reads labels, "recorded" whether a GPU records a training step once and replays it
-([why](../decisions/0020-steps-are-recorded.md)).
+"Labels" says whether training reads labels, "captured" whether a GPU captures a training step once and replays it
+([why](../decisions/0020-steps-are-captured.md)).
 
 ## What a step costs
 
@@ -57,65 +53,61 @@ Published figures on the methods' pages are those of the FOSSIL paper; where a m
 note beside it says so. What was measured here is in [accuracy](../paper/accuracy.md).
 """
 
-# Of methods whose page is written by hand.
-_IDEAS = {
-    "fossil": "Views of a subgraph should be close in the fused Gromov-Wasserstein distance; a node is contrasted with "
-    "all others.",
-    "fossil_v2": "The same, but a node is contrasted with the nodes of the sampled subgraphs.",
-}
+_FORMATS = """# In which formats can a graph come?
 
-# Encodings, time and memory of a step.
-_COSTS = {
-    "fossil": ("1, and the generator", "nnz(X)·D + E·D + N·D² + S·T·K³ + N²·D", "N·D + E + S·K·(K + D)"),
-    "fossil_v2": ("1, and the generator", "nnz(X)·D + E·D + N·D² + S·T·K³ + (S·K)²·D", "N·D + E + S·K·(K + D)"),
-    "bgrl": ("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E"),
-    "bnll": ("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E"),
-    "dgi": ("2", "nnz(X)·D + E·D + N·D", "N·D + E"),
-    "dssl": ("4, one with a gradient", "nnz(X)·D + E·D + N·M·D²", "N·M·D + E"),
-    "grace": ("2", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E"),
-    "gsc": ("1, and the generator", "nnz(X)·D + E·D + N·D² + S·K²·(T + K + D)", "N·D + E + S·K·(K + D)"),
-    "gsc_cheb": ("1, and the generator", "P·(nnz(X)·D + E·D + N·D²) + S·K²·(T + K + D)", "P·N·D + E + S·K·(K + D)"),
-    "muse": ("4, three with a gradient", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E"),
-    "polygcl": ("2, each through two filters", "nnz(X)·D + P·E·D", "P·N·D + E"),
-    "subgcon": ("none; B subgraphs", "min(nnz(X), B·K·F)·D + B·K²·D", "N·K² + (N + B·K)·D"),
-    "fs_gcn": ("1", "nnz(X)·D + E·D", "N·D + E"),
-    "fs_mlp": ("none; n nodes", "nnz(X)·D of the n nodes", "n·D"),
-}
+Besides the [named graphs](start.md), whatever one of these readers takes. `fossil data formats` prints the same list,
+with readers of other packages where some are installed ([how to add one](guides/how-do-i-read-another-format.md)). This
+page is made by `python docs/make_pages.py`; do not edit it by hand.
+
+{table}
+"Columns" says whether nodes have columns, of which `--label` and `--column` can say what they are.
+"""
 
 
 def pages() -> dict[Path, str]:
     """Return every generated page by its path."""
-    found = {FOLDER / f"{name}.md": method_page(kinds) for name, kinds in by_module().items() if name not in _BY_HAND}
-    return {FOLDER / "index.md": index_page(), **found}
+    found = {FOLDER / f"{name}.md": method_page(kinds) for name, kinds in by_file().items()}
+    return {FOLDER / "index.md": index_page(), DOCS / "formats.md": formats_page(), **found}
 
 
-def by_module() -> dict[str, list[Kind]]:
-    """Return the methods of each file, FOSSIL's first."""
+def by_file() -> dict[str, list[Kind]]:
+    """Return the methods of each file or folder, FOSSIL's first."""
     found: dict[str, list[Kind]] = {"fossil": []}
     for _, kind in sorted(methods().items()):
-        found.setdefault(_module(kind), []).append(kind)
+        found.setdefault(_file(kind), []).append(kind)
     return found
 
 
 def index_page() -> str:
     """Return the page that compares all methods."""
     ideas, costs = [], []
-    for module, kinds in by_module().items():
+    for file, kinds in by_file().items():
         for kind in kinds:
-            yes_no = ["yes" if fact else "no" for fact in (kind.needs_labels, kind.capturable)]
-            link = f"[{kind.title}]({module}.md)"
-            ideas.append([code(kind.name), link, _idea(kind, kinds), kind.paper, *yes_no])
-            costs.append([code(kind.name), *_COSTS.get(kind.name, ("see its page", "", ""))])
+            yes_no = ["yes" if fact else "no" for fact in (kind.needs_labels, not kind.data_dependent)]
+            ideas.append([code(kind.name), f"[{kind.title}]({file}.md)", _idea(kind, kinds), kind.paper, *yes_no])
+            costs.append([code(kind.name), *kind.cost])
     return _INDEX.format(
         count=str(len(ideas)),
-        ideas=table(["name", "method", "idea", "paper", "labels", "recorded"], ideas),
+        ideas=table(["name", "method", "idea", "paper", "labels", "captured"], ideas),
         costs=table(["name", "encodings", "time", "memory"], costs),
     )
+
+
+def formats_page() -> str:
+    """Return the page that lists the readers."""
+    rows = [
+        [code(name), reader.form, ", ".join(map(code, reader.suffixes)), "yes" if reader.has_columns else "no",
+         _sentence(inspect.getdoc(reader) or "")]
+        for name, reader in sorted(readers().items())
+    ]  # fmt: skip
+    return _FORMATS.format(table=table(["reader", "takes", "suffixes", "columns", "what is read"], rows))
 
 
 def method_page(kinds: Sequence[Kind]) -> str:
     """Return the page of a file with one method or several."""
     summary, _, rest = _docstring(kinds[0]).partition("\n")
+    package = f"src/{_module(kinds[0]).replace('.', '/')}"
+    source = f"{package}/" if (DOCS.parent / package).is_dir() else f"{package}.py"
     sections = [
         f"# {' and '.join(kind.title for kind in kinds)}",
         _sentence(summary),
@@ -125,10 +117,46 @@ def method_page(kinds: Sequence[Kind]) -> str:
         "## Settings",
         _settings(kinds),
         *(_recipes(kind) for kind in kinds),
-        f"This page is made from `src/fossil/methods/{_module(kinds[0])}.py` and the recipes beside it by "
-        "`python docs/make_methods.py`;\ndo not edit it by hand. [All methods](index.md).",
+        f"This page is made from `{source}` and the recipes beside it by `python docs/make_pages.py`;\n"
+        "do not edit it by hand. [All methods](index.md).",
     ]
     return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def settings_table(settings: type[Settings], presets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the settings as a Markdown table, with a column for each preset that changes any of them."""
+    fields = settings.model_fields
+    changed = {preset: values for preset, values in presets.items() if any(name in fields for name in values)}
+    header = ["setting", "default", *changed, "meaning", "accepted", "searched", "origin"]
+    rows = []
+    for name, field in fields.items():
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        by_preset = [code(values[name]) if name in values else "" for values in changed.values()]
+        listed = [] if field.annotation is bool else choices(field)
+        accepted = ", ".join([*map(code, listed), *bounds(field)])
+        searched = _searched(settings.search_space().get(name, []))
+        rows.append([code(name), code(field.default), *by_preset, meaning(settings, name), accepted, searched,
+                     extra.get("origin", "")])  # fmt: skip
+    return table(header, rows)
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a Markdown table."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *([str(cell).replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def code(value: object) -> str:
+    """Return a value as code."""
+    return f"`{spelt(value)}`"
+
+
+def _searched(values: Sequence[Any]) -> str:
+    """Return values to try; a long row of whole numbers by its ends."""
+    if len(values) > 9 and all(isinstance(value, int) for value in values):
+        return f"{values[0]} to {values[-1]}"
+    return ", ".join(map(spelt, values))
 
 
 def _facts(kind: Kind) -> str:
@@ -144,20 +172,20 @@ def _commands(kind: Kind) -> str:
 
 def _settings(kinds: Sequence[Kind]) -> str:
     """Return one table for all methods of a file, and which settings not all of them have."""
-    fields = {name: field for kind in kinds for name, field in kind.Config.model_fields.items()}
+    widest = max((kind.Config for kind in kinds), key=lambda config: len(config.model_fields))
     others = {
         name: [kind for kind in kinds if name in kind.Config.model_fields]
-        for name in fields
+        for name in widest.model_fields
         if not all(name in kind.Config.model_fields for kind in kinds)
     }
     only = [f"{code(name)} is a setting of {_names(owners)} alone." for name, owners in others.items()]
-    text = "Change one with `--set NAME=VALUE`."
+    text = "Change one with `--set NAME=VALUE` ([how](../guides/which-settings-are-there.md))."
     presets = list(kinds[0].presets)
     if len(presets) > 1:
         text += (
             f" Presets: {', '.join(map(code, presets))}, the first by default; a column says what another one changes."
         )
-    return "\n\n".join([" ".join([text, *only]), settings_table(fields, kinds[0].presets)])
+    return "\n\n".join([" ".join([text, *only]), settings_table(widest, kinds[0].presets)])
 
 
 def _recipes(kind: Kind) -> str:
@@ -189,8 +217,6 @@ def _overrides(recipe: Recipe) -> str:
 
 def _idea(kind: Kind, kinds: Sequence[Kind]) -> str:
     """Return one line: the first of the file, or of the class where the file has several methods."""
-    if kind.name in _IDEAS:
-        return _IDEAS[kind.name]
     text = _docstring(kind) if len(kinds) == 1 else inspect.getdoc(kind) or ""
     return _sentence(text.partition("\n")[0])
 
@@ -206,11 +232,16 @@ def _names(kinds: Sequence[Kind]) -> str:
 
 
 def _docstring(kind: Kind) -> str:
-    return inspect.getdoc(sys.modules[kind.__module__]) or ""
+    return inspect.getdoc(importlib.import_module(_module(kind))) or ""
 
 
 def _module(kind: Kind) -> str:
-    return kind.__module__.rpartition(".")[2]
+    """Return the module of a method, or the package where it is one of several modules: `fossil.methods.X`."""
+    return ".".join(kind.__module__.split(".")[:3])
+
+
+def _file(kind: Kind) -> str:
+    return _module(kind).rpartition(".")[2]
 
 
 if __name__ == "__main__":
