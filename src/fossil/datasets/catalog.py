@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -190,89 +190,72 @@ def _count(raw: RawGraph) -> Counts:
     return Counts(nodes, int(once.nnz), raw.features.shape[1], classes)
 
 
-def _planetoid(title: str, counts: Counts, homophily: float, note: str) -> Entry:
+_Files = tuple[dict[str, str], Callable[[Path], RawGraph]]
+"""Where each file is published, by its path below the data root, and what makes the graph from their folder."""
+
+
+def _planetoid(title: str) -> _Files:
     name = title.lower()
     files = [f"ind.{name}.{part}" for part in PARTS]
-    return Entry(
-        name=name,
-        title=title,
-        counts=counts,
-        note=note,
-        homophily=homophily,
-        origins={f"Planetoid/{title}/raw/{file}": f"{_PLANETOID}/{file}" for file in files},
-        reader=partial(read_planetoid, name=name),
-    )
+    origins = {f"Planetoid/{title}/raw/{file}": f"{_PLANETOID}/{file}" for file in files}
+    return origins, partial(read_planetoid, name=name)
 
 
-def _geom_gcn(title: str, counts: Counts, homophily: float, note: str, folder: str, published: str) -> Entry:
-    name = title.lower()
+def _geom_gcn(name: str, folder: str, published: str, layout: Literal["indices", "values"]) -> _Files:
     files = ("out1_node_feature_label.txt", "out1_graph_edges.txt")
-    return Entry(
-        name=name,
-        title=title,
-        counts=counts,
-        note=note,
-        homophily=homophily,
-        origins={f"{folder}/raw/{file}": f"{_GEOM_GCN}/new_data/{published}/{file}" for file in files},
-        reader=partial(read_geom_gcn, name=name, layout="indices" if name == "actor" else "values"),
-    )
+    origins = {f"{folder}/raw/{file}": f"{_GEOM_GCN}/new_data/{published}/{file}" for file in files}
+    return origins, partial(read_geom_gcn, name=name, layout=layout)
 
 
-def _wikipedia(title: str, counts: Counts, homophily: float) -> Entry:
-    name = title.lower()
-    note = "Linked pages, many of them duplicated; directed."
-    return _geom_gcn(title, counts, homophily, note, f"WikipediaNetwork/{name}/geom_gcn", name)
+def _wikipedia(name: str) -> _Files:
+    return _geom_gcn(name, f"WikipediaNetwork/{name}/geom_gcn", name, "values")
 
 
-def _coauthor(title: str, counts: Counts, homophily: float, note: str, folder: str, file: str) -> Entry:
-    name = title.lower().replace("-", "_")
-    return Entry(
-        name=name,
-        title=title,
-        counts=counts,
-        note=note,
-        homophily=homophily,
-        origins={f"{folder}/raw/{file}": f"{_COAUTHOR}/{file}"},
-        reader=lambda raw_folder: read_benchmark_npz(raw_folder / file, name),
-    )
+def _coauthor(name: str, folder: str, file: str) -> _Files:
+    return {f"{folder}/raw/{file}": f"{_COAUTHOR}/{file}"}, lambda raw: read_benchmark_npz(raw / file, name)
 
 
-def _ogb(title: str, counts: Counts, note: str, feature_file: str, *, add_inverse: bool = False) -> Entry:
-    name = title.replace("-", "_")
-    archive = f"{_OGB}/{title.removeprefix('ogbn-')}.zip"
+def _ogb(name: str, archive: str, feature_file: str, *, add_inverse: bool = False) -> _Files:
     files = ("edge", feature_file, "node-label", "num-node-list", "num-edge-list")
-    return Entry(
-        name=name,
-        title=title,
-        counts=counts,
-        note=note,
-        origins={f"{name}/raw/{file}.csv.gz": archive for file in files},
-        reader=partial(read_ogb, name=name, add_inverse=add_inverse),
-    )
+    origins = {f"{name}/raw/{file}.csv.gz": f"{_OGB}/{archive}" for file in files}
+    return origins, partial(read_ogb, name=name, add_inverse=add_inverse)
 
+
+_PAGES = "Linked pages, many of them duplicated; directed."
 
 _ENTRIES = (
-    _planetoid("Cora", Counts(2708, 10556, 1433, 7), 0.81, "Papers and their citations."),
-    _planetoid("CiteSeer", Counts(3327, 9104, 3703, 6), 0.74, "Papers; 15 have neither words nor a class."),
-    _planetoid("PubMed", Counts(19717, 88648, 500, 3), 0.80, "Papers on diabetes and their citations."),
-    _coauthor(
-        *("CoAuthor-CS", Counts(18333, 163788, 6805, 15), 0.81, "Authors, joined when they wrote a paper together."),
-        *("Coauthor/CS", "ms_academic_cs.npz"),
+    Entry(
+        *("cora", "Cora", Counts(2708, 10556, 1433, 7), "Papers and their citations.", 0.81),
+        *_planetoid("Cora"),
     ),
-    _geom_gcn(
-        *("Actor", Counts(7600, 30019, 932, 5), 0.22, "Actors named on the same page; directed."),
-        *("Actor", "film"),
+    Entry(
+        *("citeseer", "CiteSeer", Counts(3327, 9104, 3703, 6), "Papers; 15 have neither words nor a class.", 0.74),
+        *_planetoid("CiteSeer"),
     ),
-    _wikipedia("Chameleon", Counts(2277, 36101, 2325, 5), 0.24),
-    _wikipedia("Squirrel", Counts(5201, 217073, 2089, 5), 0.22),
-    _ogb(
-        *("ogbn-arxiv", Counts(169343, 1166243, 128, 40), "Computer science papers and their citations; directed."),
-        "node-feat",
+    Entry(
+        *("pubmed", "PubMed", Counts(19717, 88648, 500, 3), "Papers on diabetes and their citations.", 0.80),
+        *_planetoid("PubMed"),
     ),
-    _ogb(
-        *("ogbn-proteins", Counts(132534, 79122504, 8, 112), "112 binary tasks; features are means over edges."),
-        "edge-feat",
-        add_inverse=True,
+    Entry(
+        *("coauthor_cs", "CoAuthor-CS", Counts(18333, 163788, 6805, 15)),
+        *("Authors, joined when they wrote a paper together.", 0.81),
+        *_coauthor("coauthor_cs", "Coauthor/CS", "ms_academic_cs.npz"),
+    ),
+    Entry(
+        *("actor", "Actor", Counts(7600, 30019, 932, 5), "Actors named on the same page; directed.", 0.22),
+        *_geom_gcn("actor", "Actor", "film", "indices"),
+    ),
+    Entry("chameleon", "Chameleon", Counts(2277, 36101, 2325, 5), _PAGES, 0.24, *_wikipedia("chameleon")),
+    Entry("squirrel", "Squirrel", Counts(5201, 217073, 2089, 5), _PAGES, 0.22, *_wikipedia("squirrel")),
+    Entry(
+        *("ogbn_arxiv", "ogbn-arxiv", Counts(169343, 1166243, 128, 40)),
+        *("Computer science papers and their citations; directed.", None),
+        *_ogb("ogbn_arxiv", "arxiv.zip", "node-feat"),
+    ),
+    Entry(
+        *("ogbn_proteins", "ogbn-proteins", Counts(132534, 79122504, 8, 112)),
+        *("112 binary tasks; features are means over edges.", None),
+        *_ogb("ogbn_proteins", "proteins.zip", "edge-feat", add_inverse=True),
     ),
     Entry(
         name="digits",

@@ -132,11 +132,11 @@ class BootstrapGraph:
 class Bgrl(Method[BootstrapGraph]):
     """Bootstrapped node embeddings: predict the target's view of each node, without negatives."""
 
-    name: ClassVar[str] = "bgrl"
-    title: ClassVar[str] = "BGRL"
-    paper: ClassVar[str] = "Thakoor et al., ICLR 2022, arXiv 2102.06514"
-    cost: ClassVar[Cost] = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
-    epochs: ClassVar[int] = 1000
+    name = "bgrl"
+    title = "BGRL"
+    paper = "Thakoor et al., ICLR 2022, arXiv 2102.06514"
+    cost = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
+    epochs = 1000
     Config = BgrlSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "predictor_hidden": 16}
 

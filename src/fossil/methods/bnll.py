@@ -71,10 +71,10 @@ class BnllSettings(BgrlSettings):
 class Bnll(Bgrl):
     """BGRL with a second alignment, towards the target embeddings of supportive neighbours."""
 
-    name: ClassVar[str] = "bnll"
-    title: ClassVar[str] = "BNLL"
-    paper: ClassVar[str] = "Liu et al., ECML-PKDD 2024, arXiv 2408.05087"
-    cost: ClassVar[Cost] = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
+    name = "bnll"
+    title = "BNLL"
+    paper = "Liu et al., ECML-PKDD 2024, arXiv 2408.05087"
+    cost = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
     Config = BnllSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "predictor_hidden": 16}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

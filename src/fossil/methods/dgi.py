@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -85,10 +85,10 @@ class DGIGraph:
 class DGI(Method[DGIGraph]):
     """Deep Graph Infomax."""
 
-    name: ClassVar[str] = "dgi"
-    title: ClassVar[str] = "DGI"
-    paper: ClassVar[str] = "Velickovic et al., ICLR 2019, arXiv 1809.10341"
-    cost: ClassVar[Cost] = Cost("2", "nnz(X)·D + E·D + N·D", "N·D + E")
+    name = "dgi"
+    title = "DGI"
+    paper = "Velickovic et al., ICLR 2019, arXiv 1809.10341"
+    cost = Cost("2", "nnz(X)·D + E·D + N·D", "N·D + E")
     Config = DGISettings
 
     def __init__(self, config: DGISettings, num_features: int) -> None:

@@ -134,11 +134,11 @@ class Links(NamedTuple):
 class DSSL(Method[DsslGraph]):
     """Decoupled self-supervised learning: neighbours are predicted with the help of hidden reasons."""
 
-    name: ClassVar[str] = "dssl"
-    title: ClassVar[str] = "DSSL"
-    paper: ClassVar[str] = "Xiao et al., NeurIPS 2022, arXiv 2206.03601"
-    cost: ClassVar[Cost] = Cost("4, one with a gradient", "nnz(X)·D + E·D + N·M·D²", "N·M·D + E")
-    epochs: ClassVar[int] = 600
+    name = "dssl"
+    title = "DSSL"
+    paper = "Xiao et al., NeurIPS 2022, arXiv 2206.03601"
+    cost = Cost("4, one with a gradient", "nnz(X)·D + E·D + N·M·D²", "N·M·D + E")
+    epochs = 600
     Config = DsslSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

@@ -105,11 +105,11 @@ class GraceGraph:
 class Grace(Method[GraceGraph]):
     """Deep graph contrastive representation learning."""
 
-    name: ClassVar[str] = "grace"
-    title: ClassVar[str] = "GRACE"
-    paper: ClassVar[str] = "Zhu et al., ICML Workshop GRL+ 2020, arXiv 2006.04131"
-    cost: ClassVar[Cost] = Cost("2", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
-    epochs: ClassVar[int] = 200
+    name = "grace"
+    title = "GRACE"
+    paper = "Zhu et al., ICML Workshop GRL+ 2020, arXiv 2006.04131"
+    cost = Cost("2", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
+    epochs = 200
     Config = GraceSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "projection": 8}
 

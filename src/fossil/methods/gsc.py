@@ -117,12 +117,10 @@ class Distances(NamedTuple):
 class GSC(Method[GSCGraph]):
     """GSC: generated subgraphs as positives, compared by Wasserstein and Gromov-Wasserstein distances."""
 
-    name: ClassVar[str] = "gsc"
-    title: ClassVar[str] = "GSC"
-    paper: ClassVar[str] = "Han et al., ECCV 2022, arXiv 2207.11996"
-    cost: ClassVar[Cost] = Cost(
-        "1, and the generator", "nnz(X)·D + E·D + N·D² + S·K²·(T + K + D)", "N·D + E + S·K·(K + D)"
-    )
+    name = "gsc"
+    title = "GSC"
+    paper = "Han et al., ECCV 2022, arXiv 2207.11996"
+    cost = Cost("1, and the generator", "nnz(X)·D + E·D + N·D² + S·K²·(T + K + D)", "N·D + E + S·K·(K + D)")
     Config: ClassVar[type[Settings]] = GSCSettings
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 16,
@@ -254,11 +252,9 @@ class GSC(Method[GSCGraph]):
 class GSCCheb(GSC):
     """GSC with Chebyshev convolutions of L̃ = -D^-1/2 A D^-1/2, which can also tell neighbours apart."""
 
-    name: ClassVar[str] = "gsc_cheb"
-    title: ClassVar[str] = "GSC+Cheb"
-    cost: ClassVar[Cost] = Cost(
-        "1, and the generator", "P·(nnz(X)·D + E·D + N·D²) + S·K²·(T + K + D)", "P·N·D + E + S·K·(K + D)"
-    )
+    name = "gsc_cheb"
+    title = "GSC+Cheb"
+    cost = Cost("1, and the generator", "P·(nnz(X)·D + E·D + N·D²) + S·K²·(T + K + D)", "P·N·D + E + S·K·(K + D)")
     Config: ClassVar[type[Settings]] = GSCChebSettings
     config: GSCChebSettings
 

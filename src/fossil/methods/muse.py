@@ -133,11 +133,11 @@ class Views(NamedTuple):
 class MUSE(Method[GraphTensors]):
     """Multi-view contrast of features, context and their mixture."""
 
-    name: ClassVar[str] = "muse"
-    title: ClassVar[str] = "MUSE"
-    paper: ClassVar[str] = "Yuan et al., CIKM 2023"
-    cost: ClassVar[Cost] = Cost("4, three with a gradient", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
-    epochs: ClassVar[int] = 300
+    name = "muse"
+    title = "MUSE"
+    paper = "Yuan et al., CIKM 2023"
+    cost = Cost("4, three with a gradient", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
+    epochs = 300
     Config = MuseSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "fusion_hidden": 5}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

@@ -97,11 +97,11 @@ class PolyGCLGraph:
 class PolyGCL(Method[PolyGCLGraph]):
     """PolyGCL: real against shuffled nodes under a learnt low-pass and a learnt high-pass polynomial filter."""
 
-    name: ClassVar[str] = "polygcl"
-    title: ClassVar[str] = "PolyGCL"
-    paper: ClassVar[str] = "Chen et al., ICLR 2024"
-    cost: ClassVar[Cost] = Cost("2, each through two filters", "nnz(X)·D + P·E·D", "P·N·D + E")
-    epochs: ClassVar[int] = 500
+    name = "polygcl"
+    title = "PolyGCL"
+    paper = "Chen et al., ICLR 2024"
+    cost = Cost("2, each through two filters", "nnz(X)·D + P·E·D", "P·N·D + E")
+    epochs = 500
     Config = PolyGCLSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}, "released": {"order": "filter_first"}}
 

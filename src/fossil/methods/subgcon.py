@@ -111,11 +111,11 @@ class SubgConGraph:
 class SubgCon(Method[SubgConGraph]):
     """Sub-graph contrast for scalable self-supervised graph representation learning."""
 
-    name: ClassVar[str] = "subgcon"
-    title: ClassVar[str] = "Subg-Con"
-    paper: ClassVar[str] = "Jiao et al., ICDM 2020, arXiv 2009.10273"
-    cost: ClassVar[Cost] = Cost("none; B subgraphs", "min(nnz(X), B·K·F)·D + B·K²·D", "N·K² + (N + B·K)·D")
-    epochs: ClassVar[int] = 100
+    name = "subgcon"
+    title = "Subg-Con"
+    paper = "Jiao et al., ICDM 2020, arXiv 2009.10273"
+    cost = Cost("none; B subgraphs", "min(nnz(X), B·K·F)·D + B·K²·D", "N·K² + (N + B·K)·D")
+    epochs = 100
     Config = SubgConSettings
     small: ClassVar[Mapping[str, Any]] = {"width": 8, "context_size": 5, "batch_size": 16}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

@@ -136,10 +136,10 @@ class SupervisedGraph:
 class Supervised(Method[SupervisedGraph]):
     """Two layers under cross-entropy."""
 
-    needs_labels: ClassVar[bool] = True
-    epochs: ClassVar[int] = 200
+    needs_labels = True
+    epochs = 200
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "num_classes": 3, "split_seed": 0}
-    filled_in: ClassVar[tuple[str, ...]] = ("num_classes", "split_seed")
+    filled_in = ("num_classes", "split_seed")
 
     def __init__(self, config: SupervisedSettings, num_features: int) -> None:
         super().__init__(config, num_features)
@@ -239,10 +239,10 @@ class Supervised(Method[SupervisedGraph]):
 class FSGCN(Supervised):
     """Two graph convolutions."""
 
-    name: ClassVar[str] = "fs_gcn"
-    title: ClassVar[str] = "FS-GCN"
-    paper: ClassVar[str] = "Kipf and Welling, ICLR 2017, arXiv 1609.02907"
-    cost: ClassVar[Cost] = Cost("1", "nnz(X)·D + E·D", "N·D + E")
+    name = "fs_gcn"
+    title = "FS-GCN"
+    paper = "Kipf and Welling, ICLR 2017, arXiv 1609.02907"
+    cost = Cost("1", "nnz(X)·D + E·D", "N·D + E")
     Config = FSGCNSettings
     config: FSGCNSettings
 
@@ -265,10 +265,10 @@ class FSGCN(Supervised):
 class FSMLP(Supervised):
     """The same two layers without the graph."""
 
-    name: ClassVar[str] = "fs_mlp"
-    title: ClassVar[str] = "FS-MLP"
-    paper: ClassVar[str] = "the reference without edges in Kipf and Welling, ICLR 2017, arXiv 1609.02907"
-    cost: ClassVar[Cost] = Cost("none; n nodes", "nnz(X)·D of the n nodes", "n·D")
+    name = "fs_mlp"
+    title = "FS-MLP"
+    paper = "the reference without edges in Kipf and Welling, ICLR 2017, arXiv 1609.02907"
+    cost = Cost("none; n nodes", "nnz(X)·D of the n nodes", "n·D")
     Config = SupervisedSettings
 
     def class_scores(

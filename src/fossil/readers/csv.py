@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import ClassVar
 
 from fossil.errors import GraphError
 from fossil.readers.base import TableReader
@@ -15,9 +14,9 @@ from fossil.readers.tables import Frame, checked_header
 class DelimitedTables(TableReader):
     """CSV with commas or semicolons, TSV with tabs; UTF-8, the first line names the columns."""
 
-    name: ClassVar[str] = "csv"
-    form: ClassVar[str] = "a node table (.csv or .tsv)"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    name = "csv"
+    form = "a node table (.csv or .tsv)"
+    suffixes = (".csv", ".tsv")
 
     @classmethod
     def read_frame(cls, path: Path) -> Frame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from fossil.errors import GraphError
 from fossil.readers.base import Found, Reader, Request
@@ -14,9 +14,9 @@ from fossil.readers.tables import Frame, raw_from_frames
 class Folder(Reader):
     """A folder with `nodes` and `edges` tables."""
 
-    name: ClassVar[str] = "folder"
-    form: ClassVar[str] = "a folder with nodes and edges tables"
-    has_columns: ClassVar[bool] = True
+    name = "folder"
+    form = "a folder with nodes and edges tables"
+    has_columns = True
 
     @classmethod
     def accepts(cls, source: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class DataFrames(Reader):
     """Two data frames; an index that is not just a row count serves as the id where no column does."""
 
-    name: ClassVar[str] = "frames"
-    form: ClassVar[str] = "(nodes, edges) as data frames"
-    has_columns: ClassVar[bool] = True
+    name = "frames"
+    form = "(nodes, edges) as data frames"
+    has_columns = True
 
     @classmethod
     def accepts(cls, source: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from fossil.graph.graph import Graph
 from fossil.readers.base import Found, Reader, Request
@@ -11,8 +11,8 @@ from fossil.readers.base import Found, Reader, Request
 class GraphObject(Reader):
     """A `fossil.Graph`, taken as it is."""
 
-    name: ClassVar[str] = "graph"
-    form: ClassVar[str] = "a Graph"
+    name = "graph"
+    form = "a Graph"
 
     @classmethod
     def accepts(cls, source: Any) -> bool:

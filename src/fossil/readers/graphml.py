@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from fossil.errors import GraphError
 from fossil.readers.base import Found, Reader, Request
@@ -13,10 +13,10 @@ from fossil.readers.networkx import read_networkx
 class GraphMLFile(Reader):
     """GraphML, read by NetworkX; node attributes become columns under the encoding plan."""
 
-    name: ClassVar[str] = "graphml"
-    form: ClassVar[str] = "a .graphml file"
-    suffixes: ClassVar[tuple[str, ...]] = (".graphml",)
-    has_columns: ClassVar[bool] = True
+    name = "graphml"
+    form = "a .graphml file"
+    suffixes = (".graphml",)
+    has_columns = True
 
     @classmethod
     def read(cls, source: Any, request: Request) -> Found:

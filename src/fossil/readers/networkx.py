@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from fossil.readers.base import Found, Reader, Request, instance_of
 from fossil.readers.cells import Column
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class NetworkXGraph(Reader):
     """A NetworkX graph: node attributes are columns; an undirected edge gives both directions."""
 
-    name: ClassVar[str] = "networkx"
-    form: ClassVar[str] = "a NetworkX graph"
-    has_columns: ClassVar[bool] = True
+    name = "networkx"
+    form = "a NetworkX graph"
+    has_columns = True
 
     @classmethod
     def accepts(cls, source: Any) -> bool:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,9 +30,9 @@ ID_KEYS = ("ids", "node_ids")
 class NpzFile(Reader):
     """A graph in arrays: our own file, or `edge_index`, `edges` or `adj_*` beside `x`, `y` and the like."""
 
-    name: ClassVar[str] = "npz"
-    form: ClassVar[str] = "an .npz file"
-    suffixes: ClassVar[tuple[str, ...]] = (".npz",)
+    name = "npz"
+    form = "an .npz file"
+    suffixes = (".npz",)
 
     @classmethod
     def read(cls, source: Any, request: Request) -> Found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from fossil.errors import GraphError
 from fossil.readers.base import TableReader
@@ -14,9 +13,9 @@ from fossil.readers.tables import Frame, checked_header
 class ParquetTables(TableReader):
     """Parquet, read by pyarrow."""
 
-    name: ClassVar[str] = "parquet"
-    form: ClassVar[str] = "a node table (.parquet)"
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    name = "parquet"
+    form = "a node table (.parquet)"
+    suffixes = (".parquet",)
 
     @classmethod
     def read_frame(cls, path: Path) -> Frame:

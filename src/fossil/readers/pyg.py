@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +17,8 @@ from fossil.readers.base import Found, Reader, Request, instance_of
 class PyGData(Reader):
     """A PyTorch Geometric `Data`: `edge_index`, `x` (dense or sparse) and `y`; masks are not read."""
 
-    name: ClassVar[str] = "pyg"
-    form: ClassVar[str] = "a PyTorch Geometric Data"
+    name = "pyg"
+    form = "a PyTorch Geometric Data"
 
     @classmethod
     def accepts(cls, source: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import scipy.sparse as sp
 
@@ -13,8 +13,8 @@ from fossil.readers.base import Found, Reader, Request
 class SciPyMatrix(Reader):
     """An N×N sparse matrix (row i points to its columns), or a pair of it and N×F features, dense or sparse."""
 
-    name: ClassVar[str] = "scipy"
-    form: ClassVar[str] = "a SciPy sparse matrix or (adjacency, features)"
+    name = "scipy"
+    form = "a SciPy sparse matrix or (adjacency, features)"
 
     @classmethod
     def accepts(cls, source: Any) -> bool:

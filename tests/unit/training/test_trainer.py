@@ -3,7 +3,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def never(number: int, record: Record) -> bool:
 class Toy(Method[Tensor]):
     """Two numbers, two objectives; notes what it saw."""
 
-    name: ClassVar[str] = "toy"
-    title: ClassVar[str] = "Toy"
+    name = "toy"
+    title = "Toy"
     Config = Settings
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -52,8 +52,8 @@ class NodeClassification(Task):
         protocol: how to split, fit and choose.
     """
 
-    name: ClassVar[str] = "node_classification"
-    metrics: ClassVar[tuple[Metric, ...]] = (
+    name = "node_classification"
+    metrics = (
         Metric("accuracy", "accuracy"),
         Metric("macro_f1", "macro F1"),
         Metric("test_maximum", "test maximum", fair=False),

@@ -41,12 +41,10 @@ _EPOCHS_A_CLOSING_STEP = 10
 class Fossil(Method[FossilGraph]):
     """Views of a subgraph should be close in the fused Gromov-Wasserstein distance; a node is contrasted with all."""
 
-    name: ClassVar[str] = "fossil"
-    title: ClassVar[str] = "FOSSIL"
-    paper: ClassVar[str] = "Sangare et al., TMLR 2025, arXiv 2502.20885"
-    cost: ClassVar[Cost] = Cost(
-        "1, and the generator", "nnz(X)·D + E·D + N·D² + S·T·K³ + N²·D", "N·D + E + S·K·(K + D)"
-    )
+    name = "fossil"
+    title = "FOSSIL"
+    paper = "Sangare et al., TMLR 2025, arXiv 2502.20885"
+    cost = Cost("1, and the generator", "nnz(X)·D + E·D + N·D² + S·T·K³ + N²·D", "N·D + E + S·K·(K + D)")
     Config = FossilSettings
     presets = PRESETS
     # At this temperature raw inner products (the paper's letter) stay within float32 even with sums over neighbours.
@@ -301,11 +299,9 @@ class Fossil(Method[FossilGraph]):
 class FossilV2(Fossil):
     """The same, but a node is contrasted with the nodes of the sampled subgraphs, however large the graph is."""
 
-    name: ClassVar[str] = "fossil_v2"
-    title: ClassVar[str] = "FOSSIL v2"
-    cost: ClassVar[Cost] = Cost(
-        "1, and the generator", "nnz(X)·D + E·D + N·D² + S·T·K³ + (S·K)²·D", "N·D + E + S·K·(K + D)"
-    )
+    name = "fossil_v2"
+    title = "FOSSIL v2"
+    cost = Cost("1, and the generator", "nnz(X)·D + E·D + N·D² + S·T·K³ + (S·K)²·D", "N·D + E + S·K·(K + D)")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         preset: {"node_contrast": "subgraph_nodes", **values} for preset, values in PRESETS.items()
     }
