@@ -18,6 +18,7 @@ from fossil.methods.fossil.stages import FossilGraph
 from fossil.methods.registry import get_method
 from fossil.nn.encoders import Branches
 from fossil.ops.precision import Products, arithmetic
+from fossil.ops.streams import forked
 from fossil.sampling.subgraphs import Subgraphs
 from fossil.seeding import torch_generator
 from fossil.settings import Settings
@@ -104,7 +105,7 @@ class Components:
         nothing = torch.zeros((), device=self.device)
 
         def once() -> dict[str, Tensor | float]:
-            with arithmetic(self.trainer.precision, self.device):
+            with arithmetic(self.trainer.precision, self.device), forked(self.device):
                 part()
             return {"nothing": nothing}
 

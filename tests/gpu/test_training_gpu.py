@@ -15,7 +15,7 @@ from fossil.methods.registry import get_method, methods
 from fossil.ops import streams
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.subgraphs import SubgraphSampler
-from fossil.training.capture import CapturedStep
+from fossil.training.capture import Captured, CapturedStep
 from fossil.training.trainer import Trainer
 
 pytestmark = [
@@ -61,6 +61,21 @@ def test_a_captured_step_does_what_the_plain_step_does(name: str) -> None:
         for key in ("contrast", "loss"):
             if key in one:
                 assert float(other[key]) == pytest.approx(float(one[key]), rel=1e-3)
+
+
+def test_work_that_cannot_be_captured_goes_on_with_the_draws_it_would_have_made() -> None:
+    def drawn(random: torch.Generator) -> float:
+        return float(torch.rand((), device="cuda", generator=random))  # the processor waits for a number
+
+    plain, given = (torch.Generator("cuda").manual_seed(3) for _ in range(2))
+    captured = Captured(lambda: drawn(given), torch.device("cuda"), given, warm_up=2)
+    found = [captured(), captured()]
+    with pytest.warns(FossilWarning, match="could not be captured"):
+        found.append(captured())
+    found.append(captured())
+    assert captured.graph is None
+    assert found == [drawn(plain) for _ in range(4)]
+    assert torch.ones(3, device="cuda").sum() == 3
 
 
 @pytest.mark.parametrize("name", ["fossil", "fossil_v2"])
@@ -126,7 +141,8 @@ def test_the_sampler_fills_the_same_anchors_as_on_the_cpu(reach: Any) -> None:
         matrix = SparseMatrix.from_scipy(adjacency, device)
         sampler = SubgraphSampler(matrix.crow, matrix.col, 12, reach)
         random = torch.Generator(device=device).manual_seed(0)
-        found.append(sampler.sample(torch.arange(400, device=device), random).nodes[: len(adjacency.indptr) - 1].cpu())
+        drawn = sampler.sample(torch.arange(400, device=device), random)
+        found.append(drawn.nodes[: int(drawn.count)].cpu())
     assert torch.equal(found[0][:, -1], found[1][:, -1])
     for nodes in found:
         in_order = nodes.sort(1).values

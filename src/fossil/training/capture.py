@@ -64,12 +64,17 @@ class Captured(Generic[Result]):
 
     def _capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
+        before = None
         if self.random is not None:
+            before = self.random.clone_state()
             graph.register_generator_state(self.random)
         try:
             with torch.cuda.graph(graph, stream=self.stream):
                 self.result = self.work()
         except RuntimeError as error:
+            if self.random is not None and before is not None:
+                # It would wait for the end of the capture for ever, and draw nothing outside one.
+                self.random.graphsafe_set_state(before)
             warnings.warn(
                 f"Work on the GPU could not be captured for replay and runs operation by operation: {error}",
                 FossilWarning,
