@@ -73,9 +73,10 @@ def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
     console.print(rule.describe("digits"), highlight=False)
 
     fusion = fossil.load(out).summary["lambda"]
+    low, median, high = (fusion["percentiles"][rank] for rank in ("25", "50", "75"))
     console.print(
-        f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
-        f"middle half {fusion['quartiles'][0]:.3g} to {fusion['quartiles'][1]:.3g}.",
+        f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.3g}, median {median:.3g}, "
+        f"middle half {low:.3g} to {high:.3g}.",
         highlight=False,
     )
     draw_map(out / "map.png", result)

@@ -51,10 +51,12 @@ def show_result(console: Console, result: FitResult) -> None:
         f"effective rank {summary['effective_rank']}",
     )
     if "lambda" in summary:
-        fusion = summary["lambda"]
+        fusion, share = summary["lambda"], summary.get("structure_share")
+        spread = " to ".join(f"{fusion['percentiles'][rank]:.3g}" for rank in ("1", "99"))
+        part = "" if share is None else f"; structure makes up {100 * share['mean']:.3g} % of a vector on average"
         console.print(
-            f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['median']:.3g}, "
-            f"spread {fusion['std']:.3g}",
+            f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['percentiles']['50']:.3g}, "
+            f"98 % of the nodes from {spread}{part}",
         )
     if NodeClassification(PROTOCOLS["paper"]).can_score(result.graph, result.config.seed):
         console.print(f"next: fossil evaluate {result.path}")

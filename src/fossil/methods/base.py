@@ -47,10 +47,17 @@ class Objective(NamedTuple):
 
 
 class NodeVectors(NamedTuple):
-    """Embeddings (N×D) and, where the method has such a thing, the weight of structure per node λ (N)."""
+    """What a method says of every node.
+
+    Attributes:
+        vectors: N×D.
+        fusion: λ, the weight of structure per node (N), where the method has such a thing.
+        structure_share: how much of a vector comes from structure, 0 to 1 (N), where there is a λ.
+    """
 
     vectors: Tensor
     fusion: Tensor | None = None
+    structure_share: Tensor | None = None
 
 
 class Cost(NamedTuple):
@@ -118,6 +125,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         paper: where it comes from.
         cost: what a step costs.
         needs_labels: whether training reads labels.
+        undirected: whether a directed graph is made undirected first, so that its direction does not matter.
         data_dependent: whether shapes or operations of a step depend on values.
         epochs: training steps when nobody says how many.
         Config: its settings.
@@ -131,6 +139,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     paper: ClassVar[str]
     cost: ClassVar[Cost]
     needs_labels: ClassVar[bool] = False
+    undirected: ClassVar[bool] = False
     data_dependent: ClassVar[bool] = False
     epochs: ClassVar[int] = 300
     Config: ClassVar[type[Settings]]

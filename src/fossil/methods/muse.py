@@ -55,7 +55,7 @@ from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterG
 from fossil.nn.augment import mask_columns, symmetric_scaled
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.encoders import Branches, DecoupledEncoder, activation_module
-from fossil.nn.fusion import FusionGate, fuse
+from fossil.nn.fusion import FusionGate, fuse, structure_share
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.fusion_penalty import FusionPenalty, fusion_penalty
@@ -264,7 +264,7 @@ class MUSE(Method[GraphTensors]):
         """Return h₁ + λ h₃ and λ of every node."""
         branches: Branches = self.encoder(prepared.features, prepared.propagation)
         fusion = self.gate(branches, prepared.centrality, None)
-        return NodeVectors(fuse(branches, fusion), fusion.squeeze(1))
+        return NodeVectors(fuse(branches, fusion), fusion.squeeze(1), structure_share(branches, fusion))
 
 
 def thin(adjacency: SparseMatrix, probability: float, random: torch.Generator) -> SparseMatrix:

@@ -63,3 +63,17 @@ def fuse(branches: Branches, fusion: Tensor | None) -> Tensor:
     if branches.feature is None or fusion is None:
         return branches.structure.to(torch.promote_types(branches.structure.dtype, torch.float32))
     return mixture(branches.feature, branches.structure, fusion)
+
+
+def structure_share(branches: Branches, fusion: Tensor) -> Tensor:
+    """Return ||λ H^s|| / (||H^f|| + ||λ H^s||) of every node (N): how much of its vector comes from structure.
+
+    λ alone does not say it, because H^s can be hundreds of times as long as H^f.
+    """
+    assert branches.feature is not None
+    feature, structure = (
+        torch.linalg.vector_norm(branch.float(), dim=1) for branch in (branches.feature, branches.structure)
+    )
+    weighted = fusion.flatten() * structure
+    share: Tensor = weighted / (feature + weighted).clamp(min=torch.finfo(weighted.dtype).tiny)
+    return share

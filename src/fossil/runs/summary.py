@@ -1,4 +1,4 @@
-"""What was learnt, in numbers, and a warning where it is nothing."""
+"""What was learnt, in numbers, and findings: what a user should know before relying on the vectors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import numpy as np
 import torch
 
 from fossil.errors import FossilWarning
+from fossil.graph.graph import Array
 from fossil.methods.base import NodeVectors
 from fossil.methods.registry import Kind
 from fossil.nn.contrast import effective_rank
 from fossil.runs.embeddings import FitResult
 
 _COLLAPSED = 1.5
+# Mean share of structure in a vector, below which its edges are as good as ignored: it is far below where the fusion
+# loss has driven λ to zero, and a fifth or more where it has not.
+_IGNORED = 0.05
+_PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 
 
 def summarize(result: FitResult, encoded: NodeVectors, epochs: int, preset: str) -> dict[str, Any]:
-    """Return what was learnt in numbers, and warn about a collapse."""
+    """Return what was learnt in numbers; findings are part of it, and warned of."""
     rank = float(effective_rank(encoded.vectors))
-    if rank < _COLLAPSED and not result.method.needs_labels:  # the scores of two classes do lie on a line
-        _warn_of_collapse(result, rank, preset)
     last = result.history[-1] if result.history else {}
     summary: dict[str, Any] = {
         "epochs": epochs,
@@ -33,15 +36,18 @@ def summarize(result: FitResult, encoded: NodeVectors, epochs: int, preset: str)
     }
     if torch.cuda.is_available() and encoded.vectors.is_cuda:
         summary["peak_memory_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 3)
+    findings = []
+    if rank < _COLLAPSED and not result.method.needs_labels:  # the scores of two classes do lie on a line
+        findings.append(_collapsed(result, rank, preset))
     if result.fusion is not None:
-        quartiles = np.percentile(result.fusion, [25, 50, 75])
-        summary["lambda"] = {
-            "mean": float(result.fusion.mean()),
-            "median": float(quartiles[1]),
-            "quartiles": [float(quartiles[0]), float(quartiles[2])],
-            "std": float(result.fusion.std()),
-        }
-    return summary
+        summary["lambda"] = _distribution(result.fusion)
+    if encoded.structure_share is not None and result.graph.num_edges:
+        summary["structure_share"] = _distribution(encoded.structure_share.cpu().numpy())
+        if summary["structure_share"]["mean"] < _IGNORED:
+            findings.append(_edges_ignored(result, summary["lambda"], summary["structure_share"]["mean"]))
+    for finding in findings:
+        warnings.warn(finding, FossilWarning, stacklevel=3)
+    return summary | {"findings": findings}
 
 
 def or_released(kind: Kind, preset: str) -> str:
@@ -49,14 +55,36 @@ def or_released(kind: Kind, preset: str) -> str:
     return ", or use the released preset" if "released" in kind.presets and preset != "released" else ""
 
 
-def _warn_of_collapse(result: FitResult, rank: float, preset: str) -> None:
-    """Warn about vectors that all lie on a line, with what there is to do about it."""
+def _distribution(values: Array) -> dict[str, Any]:
+    """Return mean, spread and percentiles of a number per node."""
+    percentiles = np.percentile(values, _PERCENTILES)
+    return {
+        "mean": float(values.mean()),
+        "std": float(values.std()),
+        "percentiles": {str(rank): float(value) for rank, value in zip(_PERCENTILES, percentiles, strict=True)},
+    }
+
+
+def _collapsed(result: FitResult, rank: float, preset: str) -> str:
+    """Return the finding that all vectors lie on a line, with what there is to do about it."""
     graph = result.graph
     odd = [str(finding) for finding in graph.findings if "feature" in finding.kind or "in column" in finding.kind]
-    warnings.warn(
+    return (
         f"The embeddings of {graph.name} collapsed: their effective rank is {rank:.2f}. "
         f"Check that the features differ between nodes{f' ({odd[0]})' if odd else ''}, try a lower learning rate or "
-        f"another number of epochs{or_released(type(result.method), preset)}.",
-        FossilWarning,
-        stacklevel=4,
+        f"another number of epochs{or_released(type(result.method), preset)}."
+    )
+
+
+def _edges_ignored(result: FitResult, fusion: dict[str, Any], share: float) -> str:
+    """Return the finding that the vectors are made of features alone, with what there is to do about it."""
+    kind, at = type(result.method), fusion["percentiles"]
+    switch = (
+        "--set encoder=gcn makes every vector read them, and so do" if "encoder" in kind.Config.model_fields else "try"
+    )
+    return (
+        f"{kind.title} hardly uses the edges of {result.graph.name}: λ, the weight of structure, is {at['50']:.2g} on "
+        f"the median node and {at['99']:.2g} at the 99th percentile, so that structure makes up {100 * share:.2g} % of "
+        f"a vector on average, and the rest comes from the node's own features. Where neighbours tell something about "
+        f"a node, {switch} methods such as bgrl and grace; score both before you choose."
     )

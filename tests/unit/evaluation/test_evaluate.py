@@ -74,7 +74,7 @@ def test_vectors_of_very_different_length_are_warned_about(tmp_path: Path, longe
         evaluate_runs([run], PAPER, splits=1, device="cpu")
     evaluate_runs([run], protocol("paper-unit-rows"), splits=1, device="cpu")  # any warning is an error here
     scores = json.loads((run.path / "scores-paper-unit-rows.json").read_text())
-    assert scores["protocol"]["unit_rows"]
+    assert scores["protocol"]["rows"] == "of length one"
 
 
 def test_a_single_run_is_scored_on_ten_splits_from_its_own_seed_on(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_embeddings_of_other_nodes(tmp_path: Path) -> None:
         evaluate_runs([run], PAPER)
 
 
-SMALL = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6}
+SMALL = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6, "encoder": "gcn"}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fossil.nn.encoders import Branches
-from fossil.nn.fusion import FusionGate, fuse
+from fossil.nn.fusion import FusionGate, fuse, structure_share
 
 NODES, WIDTH, HIDDEN = 17, 6, 4
 
@@ -80,6 +80,14 @@ def test_dropout_follows_its_generator_and_is_off_without_one() -> None:
     assert torch.equal(still, psi.train()(given, degrees(), None))
     assert torch.equal(psi(given, degrees(), random(1)), psi(given, degrees(), random(1)))
     assert not torch.equal(psi(given, degrees(), random(1)), psi(given, degrees(), random(2)))
+
+
+def test_the_share_of_structure_is_by_length_and_zero_where_there_is_nothing() -> None:
+    feature = torch.tensor([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
+    structure = torch.tensor([[0.0, 50.0], [6.0, 8.0], [1.0, 0.0], [0.0, 0.0]])
+    fusion = torch.tensor([[0.1], [0.0], [0.5], [1.0]])
+    share = structure_share(Branches(feature, structure), fusion)
+    torch.testing.assert_close(share, torch.tensor([0.5, 0.0, 1.0, 0.0]))
 
 
 def test_fuse_adds_weighted_structure_or_returns_it_alone() -> None:

@@ -18,7 +18,7 @@ from fossil.methods.fossil.settings import PRESETS, FossilSettings
 from fossil.methods.fossil.stages import Compared, FossilGraph, Pairs
 from fossil.nn.contrast import subgraph_contrast
 from fossil.nn.encoders import Branches, activation_module
-from fossil.nn.fusion import fuse
+from fossil.nn.fusion import fuse, structure_share
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.costs import exponential_cost
 from fossil.ops.features import FeatureMatrix
@@ -274,8 +274,11 @@ class Fossil(Method[FossilGraph]):
     def encode(self, prepared: FossilGraph) -> NodeVectors:
         """Return H and λ of every node."""
         graph = prepared.tensors
-        H, gate = self.fuse(self.encoder(graph.features, graph.propagation), graph, None)
-        return NodeVectors(H, None if gate is None else gate.values.squeeze(1))
+        branches = self.encoder(graph.features, graph.propagation)
+        H, gate = self.fuse(branches, graph, None)
+        if gate is None:
+            return NodeVectors(H)
+        return NodeVectors(H, gate.values.squeeze(1), structure_share(branches, gate.values))
 
     def memory(self, prepared: FossilGraph) -> float:
         """Return about how many bytes a step takes beside the prepared graph."""
