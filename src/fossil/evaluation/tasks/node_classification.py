@@ -15,6 +15,7 @@ import numpy as np
 
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError
+from fossil.evaluation.leaks import refuse_leaks
 from fossil.evaluation.protocol import PROTOCOLS, Protocol
 from fossil.evaluation.tasks.base import Metric, Task
 from fossil.graph.graph import Array, Graph
@@ -63,8 +64,8 @@ class NodeClassification(Task):
         self.protocol = protocol
 
     def check(self, graph: Graph) -> None:
-        """Raise EvaluationError unless each node has one class, known or not."""
-        class_numbers(graph)
+        """Raise EvaluationError unless nodes have one class each, known or not, that no feature gives away."""
+        refuse_leaks(graph, class_numbers(graph))
 
     def can_score(self, graph: Graph, seed: int) -> bool:
         """Tell whether the graph has the labels that a split with this seed needs."""
@@ -89,6 +90,7 @@ class NodeClassification(Task):
             EvaluationError: the vectors were trained on another split than the protocol would score them on, or as in
                 `score`.
         """
+        self.check(graph)
         labels, known = class_numbers(graph), known_name(graph)
         if trained_on is None:
             return score(vectors, labels, self.protocol, graph_name=known, seeds=seeds, device=device)
@@ -157,18 +159,27 @@ def score(
         EvaluationError: embedding and labels do not fit, a value is not finite, or a split cannot be drawn.
     """
     _check(embedding, labels, seeds)
-    if protocol.unit_rows:
-        lengths = np.linalg.norm(embedding, axis=1, keepdims=True)
-        embedding = embedding / np.where(lengths > 0, lengths, 1)
+    forms = _forms(embedding, protocol.rows)
     splits = [protocol.draw(labels, seed, graph_name) for seed in seeds]
     fit = _fit_strengths if protocol.probe == "logistic" else _fit_adam
     scores = []
     for group in _groups(embedding, labels, splits, protocol):
         chunk = [(seeds[i], splits[i]) for i in group]
-        candidates, predictions = fit(embedding, labels, chunk, protocol, device)
-        for (seed, split), predicted in zip(chunk, predictions, strict=True):
+        fitted = [fit(form, labels, chunk, protocol, device) for form in forms]
+        candidates = [candidate for of_form, _ in fitted for candidate in of_form]
+        for (seed, split), *of_forms in zip(chunk, *(predictions for _, predictions in fitted), strict=True):
+            predicted = np.concatenate(of_forms)
             scores.append(_score_split(seed, split, labels, candidates, predicted, protocol.optimistic))
     return scores
+
+
+def _forms(embedding: Array, rows: str) -> list[Array]:
+    """Return the embedding as it is, with rows of length one (zero rows stay), or both."""
+    if rows == "as they are":
+        return [embedding]
+    lengths = np.linalg.norm(embedding, axis=1, keepdims=True)
+    unit = embedding / np.where(lengths > 0, lengths, 1)
+    return [unit] if rows == "of length one" else [embedding, unit]
 
 
 def score_classes(class_scores: Array, labels: Array, split: Split, seed: int) -> SplitScore:
