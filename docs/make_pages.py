@@ -35,7 +35,8 @@ fossil evaluate runs/dgi --features
 ```
 
 {ideas}
-"Labels" says whether training reads labels, "captured" whether a GPU captures a training step once and replays it
+"Labels" says whether training reads labels, "direction" whether a directed graph stays directed or is made undirected
+([why it matters](../decisions/0029-compared-by-one-rule.md)), "captured" whether a GPU captures a training step once and replays it
 ([why](../decisions/0020-steps-are-captured.md)).
 
 ## What a step costs
@@ -83,12 +84,13 @@ def index_page() -> str:
     ideas, costs = [], []
     for file, kinds in by_file().items():
         for kind in kinds:
-            yes_no = ["yes" if fact else "no" for fact in (kind.needs_labels, not kind.data_dependent)]
-            ideas.append([code(kind.name), f"[{kind.title}]({file}.md)", _idea(kind, kinds), kind.paper, *yes_no])
+            labels, captured = ("yes" if fact else "no" for fact in (kind.needs_labels, not kind.data_dependent))
+            facts = [labels, "undirected" if kind.undirected else "stays", captured]
+            ideas.append([code(kind.name), f"[{kind.title}]({file}.md)", _idea(kind, kinds), kind.paper, *facts])
             costs.append([code(kind.name), *kind.cost])
     return _INDEX.format(
         count=str(len(ideas)),
-        ideas=table(["name", "method", "idea", "paper", "labels", "captured"], ideas),
+        ideas=table(["name", "method", "idea", "paper", "labels", "direction", "captured"], ideas),
         costs=table(["name", "encodings", "time", "memory"], costs),
     )
 

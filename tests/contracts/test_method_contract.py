@@ -6,6 +6,7 @@ import copy
 import math
 import re
 import typing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from fossil.errors import GraphError, SettingError
 from fossil.graph.graph import Graph
+from fossil.graph.structure import undirected
 from fossil.methods.base import Method
 from fossil.methods.registry import get_method, methods, recipes
 from fossil.training.checkpoint import load_tensors, save_tensors
@@ -76,6 +78,21 @@ def train(trained: Trainer, epochs: int = 2) -> list[dict[str, float]]:
 
     trained.run(epochs, keep)
     return records
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_tells_whether_the_direction_of_edges_matters(name: str) -> None:
+    graph = make_graph("directed")
+    both_ways = replace(graph, adjacency=undirected(graph.adjacency))
+    edgeless = replace(graph, adjacency=sp.csr_array(graph.adjacency.shape, dtype=np.float32))
+    kind = get_method(name)
+    method = kind.build(kind.configure(None, small_settings(kind)), FEATURES, 0).eval()
+    given, symmetrized = (method.encode(method.prepare(one, CPU)).vectors for one in (graph, both_ways))
+    if kind.undirected:
+        assert torch.equal(given, symmetrized)
+        return
+    reads_edges = not torch.equal(given, method.encode(method.prepare(edgeless, CPU)).vectors)
+    assert torch.equal(given, symmetrized) != reads_edges
 
 
 def assert_finite(records: list[dict[str, float]], trained: Trainer) -> None:

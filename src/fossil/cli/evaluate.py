@@ -13,9 +13,9 @@ def command(
     ),
     protocol: str | None = typer.Option(
         None,
-        help="How splits are drawn, what is fitted and what chooses: paper (default) or released; with "
-        "-unit-rows added to either, each vector is divided by its length first. Runs that were trained on labels are "
-        "scored on the splits they were trained on, and so are all others beside them.",
+        help="How splits are drawn, what is fitted and what chooses: paper (default), released, or converged; with "
+        "-unit-rows added to one of the first two, each vector is divided by its length first. Runs that were trained "
+        "on labels are scored on the splits they were trained on, and so are all others beside them.",
     ),
     splits: int | None = typer.Option(None, min=1, help="Splits per run; 10 for a row of one run, else 1."),
     features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),

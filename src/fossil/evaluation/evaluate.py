@@ -89,7 +89,7 @@ def evaluate(
     Args:
         runs: one run or several: folders, `Run`s, or what `fossil.embed` returned.
         protocol: how splits are drawn, what is fitted and what chooses: `paper` (the default) or `released`, or either
-            with `-unit-rows`. Runs that were trained on labels settle it.
+            with `-unit-rows`, or `converged`. Runs that were trained on labels settle it.
         splits: splits per run, in place of the above.
         features: also score the raw input features on the same splits.
         nodes_per_class: train on this many nodes of each class, on every graph.
@@ -239,7 +239,7 @@ def _score_run(run: Scorable, task: NodeClassification, splits: int, device: str
             f"The embeddings in {_where(run)} belong to other nodes than its graph.", remedy="Make the run again."
         )
     scores = task.score(found.vectors, run.graph, _seeds(run, splits), trained_on=trained_on, device=device)
-    if trained_on is None and not task.protocol.unit_rows:
+    if trained_on is None and task.protocol.rows == "as they are":
         _warn_of_uneven_lengths(found.vectors, _where(run), task.protocol)
     if run.path is not None:
         content = {

@@ -39,6 +39,7 @@ can be switched; epochs are those of the graph's recipe unless `--no-recipe` is 
   N nodes correspond to 200·⌈N/1024⌉ epochs. There C also learns by gradient between its updates; here each step ends
   with an update, so it has no gradient.
 - There a node without neighbours gets node 0 as neighbour; here it is its own.
+- Directed graphs are made undirected, and self-loops are left out.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ class DSSL(Method[DsslGraph]):
     title = "DSSL"
     paper = "Xiao et al., NeurIPS 2022, arXiv 2206.03601"
     cost = Cost("4, one with a gradient", "nnz(X)·D + E·D + N·M·D²", "N·M·D + E")
+    undirected = True
     epochs = 600
     Config = DsslSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8}

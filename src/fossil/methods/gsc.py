@@ -121,6 +121,7 @@ class GSC(Method[GSCGraph]):
     title = "GSC"
     paper = "Han et al., ECCV 2022, arXiv 2207.11996"
     cost = Cost("1, and the generator", "nnz(X)·D + E·D + N·D² + S·K²·(T + K + D)", "N·D + E + S·K·(K + D)")
+    undirected = True
     Config: ClassVar[type[Settings]] = GSCSettings
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 16,

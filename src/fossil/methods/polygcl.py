@@ -101,6 +101,7 @@ class PolyGCL(Method[PolyGCLGraph]):
     title = "PolyGCL"
     paper = "Chen et al., ICLR 2024"
     cost = Cost("2, each through two filters", "nnz(X)·D + P·E·D", "P·N·D + E")
+    undirected = True
     epochs = 500
     Config = PolyGCLSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}, "released": {"order": "filter_first"}}

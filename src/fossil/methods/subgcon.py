@@ -115,6 +115,7 @@ class SubgCon(Method[SubgConGraph]):
     title = "Subg-Con"
     paper = "Jiao et al., ICDM 2020, arXiv 2009.10273"
     cost = Cost("none; B subgraphs", "min(nnz(X), B·K·F)·D + B·K²·D", "N·K² + (N + B·K)·D")
+    undirected = True
     epochs = 100
     Config = SubgConSettings
     small: ClassVar[Mapping[str, Any]] = {"width": 8, "context_size": 5, "batch_size": 16}

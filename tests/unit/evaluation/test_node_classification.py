@@ -86,6 +86,20 @@ def test_unit_rows_are_scored_as_rows_that_scikit_learn_has_normalized(name, noi
     assert "divided by their length" in rule.describe() and "divided by their length" not in protocol(name).describe()
 
 
+def test_validation_nodes_choose_between_rows_as_they_are_and_rows_of_length_one(noisy):
+    rows, labels = noisy
+    uneven = rows * 10.0 ** np.random.default_rng(1).uniform(-1, 1, size=(len(rows), 1))
+    rule = protocol("converged").updated({"split": "paper"})
+    seeds = range(8)
+    plain, unit, either = (
+        score(uneven, labels, rule.updated({"rows": form}), graph_name="mine", seeds=seeds)
+        for form in ("as they are", "of length one", "either")
+    )
+    expected = [b if b.validation_accuracy > a.validation_accuracy else a for a, b in zip(plain, unit, strict=True)]
+    assert either == expected
+    assert either != plain and either != unit  # neither form is always the better one here
+
+
 def test_only_the_released_protocol_reports_the_test_maximum(noisy):
     rows, labels = noisy
     released = score(rows, labels, protocol("released"), graph_name="mine", seeds=range(4))
