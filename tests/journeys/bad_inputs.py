@@ -397,6 +397,36 @@ def _(folder: Path) -> list[str]:
     return ["evaluate", "out", "other"]
 
 
+def evaluate_vectors(name: str, *further: str) -> None:
+    """Scores of `mine.csv`, whose last node is missing."""
+
+    def prepare(folder: Path) -> list[str]:
+        town(folder)
+        write_table(folder / "mine.csv", ["id", "a"], [[person(number), str(number)] for number in range(NODES - 1)])
+        return ["evaluate", *further]
+
+    case(name)(prepare)
+
+
+case("scores of nothing")(lambda folder: ["evaluate"])
+evaluate_vectors("vectors without a graph", "--vectors", "mine.csv")
+after_run("a graph beside a run, and no vectors", "evaluate", "out", "--graph", "town")
+evaluate_vectors("a node without a vector", "--vectors", "mine.csv", "--graph", "town")
+evaluate_vectors("vectors in a file of another kind", "--vectors", "town/mine.xlsx", "--graph", "town")
+
+# Pictures.
+
+
+def empty_map(out: Path) -> None:
+    (out / "map.png").write_bytes(b"")
+
+
+after_run("a map over another one", "map", "out", spoil=empty_map)
+after_run("a map of an unfinished run", "map", "out", spoil=unfinish)
+after_run("a map as a file of another kind", "map", "out", "--out", "town.jpg")
+after_run("a map in an unknown colour", "map", "out", "--colour", "lable")
+
+
 # Trained runs and new nodes.
 
 in_town("`--attach` without `--run`", "--attach")

@@ -51,7 +51,9 @@ def command(
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped."),
     force: bool = typer.Option(False, "--force", help="Replace the run in --out."),
     recipe: bool = typer.Option(True, help="Use the settings that are kept for this graph and method, if any."),
-    picture: bool = typer.Option(False, "--map", help="Also draw a 2-D map of the embeddings (map.png)."),
+    picture: bool = typer.Option(
+        False, "--map", help="Also draw a 2-D map of the embeddings (map.png); `fossil map` does it later."
+    ),
     edges: Path | None = typer.Option(None, help="Edge table, when INPUT is a node table.", rich_help_panel=_FILES),
     label: str | None = typer.Option(
         None,
@@ -102,6 +104,10 @@ def command(
         return _use(console, trained, source, edges, out, device, attach=attach, force=force)
     if attach:
         raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
+    if picture:
+        from fossil.report.map import check_map, draw_map
+
+        check_map(out / "map.png", force=True)
     plan = plan_run(
         source,
         method=method,
@@ -135,8 +141,6 @@ def command(
     console.print(plan.describe())
     result = fit(plan, LiveReporter(console))
     if picture:
-        from fossil.report.map import draw_map
-
         draw_map(out / "map.png", result)
     show_result(console, result)
     return None

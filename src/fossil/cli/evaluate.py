@@ -1,15 +1,24 @@
-"""`fossil evaluate`: honest scores of finished runs."""
+"""`fossil evaluate`: honest scores of finished runs, and of vectors from elsewhere."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from fossil.errors import SettingError
+from fossil.report.tables import Format
+
+if TYPE_CHECKING:
+    from fossil.evaluation.vectors import OutsideVectors
+
+_OUTSIDE = "Vectors from elsewhere"
+
 
 def command(
-    runs: list[Path] = typer.Argument(
-        ..., metavar="RUN...", help="Run folders; several seeds of the same method and graph share a row."
+    runs: list[Path] | None = typer.Argument(
+        None, metavar="[RUN]...", help="Run folders; several seeds of the same method and graph share a row."
     ),
     protocol: str | None = typer.Option(
         None,
@@ -26,16 +35,71 @@ def command(
         "labelled nodes.",
     ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
+    form: Format = typer.Option(
+        Format.TABLE, "--format", help="How the table is printed; csv and json have every value in full precision."
+    ),
+    vectors: list[Path] = typer.Option(
+        [],
+        "--vectors",
+        metavar="FILE",
+        help="Vectors to score against the labels of --graph: .npz (ids, vectors), .npy (rows in the order of the "
+        "graph), or a table of ids and numbers (.csv, .tsv, .parquet); may be repeated.",
+        rich_help_panel=_OUTSIDE,
+    ),
+    graph: str | None = typer.Option(
+        None,
+        metavar="INPUT",
+        help="The graph they belong to: a catalogue name or a path, such as RUN/graph.npz.",
+        rich_help_panel=_OUTSIDE,
+    ),
+    edges: Path | None = typer.Option(None, help="Edge table, when --graph is a node table.", rich_help_panel=_OUTSIDE),
+    label: str | None = typer.Option(None, help="Column of classes in that graph.", rich_help_panel=_OUTSIDE),
+    columns: list[str] = typer.Option(
+        [],
+        "--column",
+        metavar="NAME=ROLE",
+        help="What a column of that graph is; may be repeated.",
+        rich_help_panel=_OUTSIDE,
+    ),
 ) -> None:
     """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
-    from fossil.cli.show import plain_console
+    from fossil.cli.show import plain_console, show_table
     from fossil.evaluation.evaluate import evaluate
-    from fossil.evaluation.table import table_of
+    from fossil.report.scores import scores_table
 
-    console = plain_console()
+    outside = _outside(vectors, graph, edges, label, columns)
+    if not runs and not outside:
+        raise SettingError(
+            "There is nothing to score.", remedy="Name run folders, or --vectors FILE with --graph INPUT."
+        )
     rows = evaluate(
-        runs, protocol=protocol, splits=splits, features=features, nodes_per_class=nodes_per_class, device=device
+        [*(runs or []), *outside],
+        protocol=protocol,
+        splits=splits,
+        features=features,
+        nodes_per_class=nodes_per_class,
+        device=device,
     )
-    console.print(table_of(rows), soft_wrap=False)
-    for text in dict.fromkeys(row.protocol for row in rows):
-        console.print(text)
+    show_table(plain_console(), scores_table(rows), form)
+
+
+def _outside(
+    files: list[Path], source: str | None, edges: Path | None, label: str | None, columns: list[str]
+) -> list[OutsideVectors]:
+    """Read the files and the graph they belong to."""
+    if not files:
+        given = {"--graph": source, "--edges": edges, "--label": label, "--column": columns}
+        idle = next((name for name, value in given.items() if value), None)
+        if idle is not None:
+            raise SettingError(f"{idle} has no effect without --vectors.", remedy="A run folder has its own graph.")
+        return []
+    if source is None:
+        raise SettingError(
+            f"{files[0]} holds vectors and no labels.", remedy="Name the graph they belong to with --graph INPUT."
+        )
+    from fossil.cli.embed import parse_roles
+    from fossil.evaluation.vectors import read_vectors
+    from fossil.readers.source import open_graph
+
+    graph = open_graph(source, edges=edges, label=label, roles=parse_roles(columns)).graph
+    return [read_vectors(file, graph) for file in files]

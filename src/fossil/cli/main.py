@@ -10,6 +10,7 @@ import typer
 
 from fossil import __version__
 from fossil.cli import data, doctor, embed, evaluate, methods
+from fossil.cli import map as map_
 from fossil.errors import FossilError, FossilWarning
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command("embed")(embed.command)
 app.command("evaluate")(evaluate.command)
+app.command("map")(map_.command)
 app.command("methods")(methods.command)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.command)

@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fossil.readers.read import LoadedGraph
+    from fossil.report.tables import Format, Table
     from fossil.runs.embeddings import FitResult
+
+_UNBOUNDED = 100_000  # columns: wider than any line
 
 
 def plain_console() -> Console:
@@ -16,8 +19,21 @@ def plain_console() -> Console:
     from rich.console import Console
 
     console = Console(markup=False, emoji=False, highlight=False)
-    console.soft_wrap = not console.is_terminal  # a pipe or a file has no width to wrap to
+    if not console.is_terminal:  # a pipe or a file has no width to wrap or cut at
+        console.soft_wrap, console.width = True, _UNBOUNDED
     return console
+
+
+def show_table(console: Console, table: Table, form: Format) -> None:
+    """Print a table; beside its notes where people read it, alone where a program does."""
+    from fossil.report.tables import Format, as_rich, render
+
+    if form is not Format.TABLE:
+        print(render(table, form), file=console.file)
+        return
+    console.print(as_rich(table), soft_wrap=False)
+    for note in table.notes:
+        console.print(note)
 
 
 def show_graph(console: Console, loaded: LoadedGraph) -> None:

@@ -15,7 +15,7 @@ from typing import Literal, Self
 from pydantic import field_validator
 
 from fossil.errors import EvaluationError, nearest
-from fossil.evaluation.statistics import Summary, summarize
+from fossil.evaluation.statistics import FEWEST_FOR_AN_INTERVAL, FEWEST_FOR_THE_BOOTSTRAP, Summary, summarize
 from fossil.graph.graph import Array
 from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, Split, SplitName, SplitRule
 from fossil.settings import Settings, setting
@@ -54,7 +54,12 @@ class Protocol(Settings):
     selection: Literal["validation accuracy"] = setting(
         "validation accuracy", "what chooses a strength or a number of steps"
     )
-    resamples: int = setting(1000, "bootstrap resamples of the interval", origin="Section 5", ge=1)
+    resamples: int = setting(
+        1000,
+        f"bootstrap resamples of the interval of {FEWEST_FOR_THE_BOOTSTRAP} values or more",
+        origin="Section 5",
+        ge=1,
+    )
     confidence: float = setting(0.95, "confidence of the interval", origin="Section 5", gt=0, lt=1)
     optimistic: bool = setting(False, "also report the maximum over test accuracies, as the published table does")
 
@@ -87,7 +92,7 @@ class Protocol(Settings):
         return self.rule(graph_name).draw(labels, seed)
 
     def summarize(self, values: Sequence[float]) -> Summary:
-        """Return mean and interval of one value per split."""
+        """Return mean and interval of one value per encoder, or per split of a single one."""
         return summarize(values, resamples=self.resamples, confidence=self.confidence)
 
     def explaining(self, rule: SplitRule, graph_name: str) -> Self:
@@ -108,16 +113,22 @@ class Protocol(Settings):
         if split is not None:
             parts.append("{:,} training, {:,} validation and {:,} test nodes.".format(*split.sizes))
         parts.append(_SUPERVISED if supervised else self._describe_probe())
-        parts.append(
-            f"Mean over {'runs' if supervised else 'split seeds'} with its {100 * self.confidence:g} % interval from "
-            f"{self.resamples:,} bootstrap resamples."
-        )
+        parts.append(self._describe_interval(None if split is None else len(split.test), supervised))
         if self.optimistic and not supervised:
             parts.append(
                 "The column 'test maximum' is the best test accuracy over all candidates: it is chosen by looking at "
                 "test labels, is optimistic, and is given only to compare with the published table."
             )
         return " ".join(parts)
+
+    def _describe_interval(self, test_nodes: int | None, supervised: bool) -> str:
+        nodes = "test nodes" if test_nodes is None else f"{test_nodes:,} test nodes"
+        return (
+            f"Mean over encoders{'' if supervised else ', over splits where there is a single encoder'}, with a "
+            f"{100 * self.confidence:g} % interval: Student's t, from {FEWEST_FOR_THE_BOOTSTRAP} values on "
+            f"{self.resamples:,} bootstrap resamples, none below {FEWEST_FOR_AN_INTERVAL} values. All are counted on "
+            f"the same {nodes}: the interval does not include what another draw of these would change."
+        )
 
     def _describe_probe(self) -> str:
         rows = {

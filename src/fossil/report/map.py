@@ -1,17 +1,25 @@
-"""One picture of a fit: the nodes on a plane, coloured by label."""
+"""One picture of a run: the nodes on a plane, coloured by label or by the weight of structure."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fossil.errors import SettingError
-from fossil.graph.graph import Array
-from fossil.runs.embeddings import FitResult
+from fossil.errors import RunError, SettingError, nearest
+from fossil.graph.graph import Array, Graph
+from fossil.methods.registry import get_method
+from fossil.runs.embeddings import Embeddings, FitResult
+from fossil.runs.run import Run
 from fossil.storage import write_atomically
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SUFFIXES = (".png", ".pdf", ".svg")
 _LARGEST_TSNE = 5000
+_MOST_NAMES = 20  # in a legend
 
 
 def flatten(vectors: Array, seed: int = 0) -> tuple[Array, str]:
@@ -30,12 +38,52 @@ def flatten(vectors: Array, seed: int = 0) -> tuple[Array, str]:
     return PCA(2, random_state=seed).fit_transform(unit), "principal components"
 
 
-def draw_map(path: Path, result: FitResult) -> None:
-    """Write a PNG of the embeddings, coloured by label where there are labels.
+def check_map(path: Path, *, force: bool) -> None:
+    """Raise, before any work is done, where a map could not be drawn to `path`.
 
     Raises:
-        SettingError: matplotlib is not installed.
+        SettingError: matplotlib is not installed, or the suffix is none of a picture.
+        RunError: there is a file already, and nobody said that it may be replaced.
     """
+    _new_figure()
+    _kind(path)
+    if path.exists() and not force:
+        raise RunError(f"{path} already exists.", remedy="Replace it with --force, or choose another --out.")
+
+
+def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> None:
+    """Write a picture of a run's vectors, of the kind that the suffix names.
+
+    Args:
+        path: `.png`, `.pdf` or `.svg`; what stands there is replaced.
+        run: a finished run, or what `fossil.embed` returned.
+        colour: what it says: `label`, `lambda` (the weight of structure, where the method has it) or `none`; when None
+            the label, where there is one class per node.
+
+    Raises:
+        SettingError: matplotlib is not installed, or the run has not what the colour is to say.
+        RunError: the run is not finished, or the file cannot be written.
+    """
+    found = run if isinstance(run, FitResult) else run.embeddings
+    graph, figure, kind = run.graph, _new_figure(), _kind(path)
+    chosen = colour or ("label" if _has_classes(graph) else "none")
+    _check_colour(chosen, found, graph)
+    positions, how = flatten(found.vectors)
+    axes = figure.add_subplot()
+    if chosen == "label":
+        _scatter_classes(axes, positions, graph)
+    else:
+        points = axes.scatter(positions[:, 0], positions[:, 1], s=6, c=found.fusion if chosen == "lambda" else None)
+        if chosen == "lambda":
+            figure.colorbar(points, label="λ, the weight of structure")
+    title = get_method(run.config.method).title
+    axes.set_title(f"{graph.name}: {len(graph.ids):,} nodes, {title}, {how}", fontsize="medium")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    write_atomically(path, lambda stream: figure.savefig(stream, format=kind, dpi=130))
+
+
+def _new_figure() -> Figure:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -43,23 +91,42 @@ def draw_map(path: Path, result: FitResult) -> None:
         raise SettingError(
             "A map needs matplotlib, which is not installed.", remedy="pip install 'fossil-gnn[plot]'"
         ) from error
-    positions, how = flatten(result.vectors)
     figure = Figure(figsize=(7, 6), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    graph = result.graph
-    if graph.labels is not None and graph.labels.ndim == 1:
-        names = graph.label_names or tuple(str(number) for number in range(graph.num_classes))
-        for number, name in enumerate(names):
-            mine = graph.labels == number
-            if not mine.any():
-                continue
-            axes.scatter(positions[mine, 0], positions[mine, 1], s=6, label=name, color=f"C{number % 10}")
-        if len(names) <= 20 and axes.collections:
-            axes.legend(markerscale=3, fontsize="small", loc="best")
-    else:
-        axes.scatter(positions[:, 0], positions[:, 1], s=6)
-    axes.set_title(f"{graph.name}: {len(graph.ids):,} nodes, {result.method.title}, {how}", fontsize="medium")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    write_atomically(path, lambda stream: figure.savefig(stream, format="png", dpi=130))
+    return figure
+
+
+def _kind(path: Path) -> str:
+    """Return the kind of picture that a suffix names."""
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise SettingError(f"A map cannot be written to {path}.", remedy=f"Use one of {', '.join(_SUFFIXES)}.")
+    return suffix.removeprefix(".")
+
+
+def _has_classes(graph: Graph) -> bool:
+    return graph.labels is not None and graph.labels.ndim == 1
+
+
+def _check_colour(colour: str, found: Embeddings, graph: Graph) -> None:
+    possible = {"label": _has_classes(graph), "lambda": found.fusion is not None, "none": True}
+    if colour not in possible:
+        raise SettingError(f"colour={colour!r} is not accepted.", remedy=nearest(colour, possible))
+    if not possible[colour]:
+        missing = "one class for each node" if colour == "label" else "λ for each node"
+        others = " or ".join(other for other, has in possible.items() if has)
+        raise SettingError(f"colour={colour!r} needs {missing}, which is not there.", remedy=f"Use {others}.")
+
+
+def _scatter_classes(axes: Any, positions: Array, graph: Graph) -> None:
+    assert graph.labels is not None
+    names = graph.label_names or tuple(str(number) for number in range(graph.num_classes))
+    unknown = graph.labels < 0
+    if unknown.any():
+        axes.scatter(*positions[unknown].T, s=6, label="unknown", color="lightgrey")
+    for number, name in enumerate(names):
+        mine = graph.labels == number
+        if mine.any():
+            axes.scatter(*positions[mine].T, s=6, label=name, color=f"C{number % 10}")
+    if len(names) <= _MOST_NAMES and axes.collections:
+        axes.legend(markerscale=3, fontsize="small", loc="best")

@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.stats
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import accuracy_score, f1_score
 
 import fossil
 from fossil.datasets.synthetic import csbm
 from fossil.errors import EvaluationError, FossilWarning, RunError
 from fossil.evaluation.evaluate import evaluate_runs
 from fossil.evaluation.protocol import Protocol, protocol
+from fossil.evaluation.rows import against_the_first
+from fossil.evaluation.statistics import Summary
 from fossil.evaluation.tasks.node_classification import score
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
@@ -26,6 +32,7 @@ from fossil.training.trainer import TrainingSettings
 
 PAPER = protocol("paper")
 NODES = 60
+UNEVEN = np.where(np.arange(NODES) % 5 == 0, np.arange(NODES) % 3, 1)
 
 
 def make_run(
@@ -35,18 +42,19 @@ def make_run(
     alpha: float = 0.5,
     epochs: int = 300,
     preset: str = "released",
-    labels: bool = True,
+    labels: bool | Array = True,
+    noise: float = 0.6,
     name: str = "town",
     features: int = 4,
     recipe: bool = False,
 ) -> Run:
     """A finished run whose vectors depend on the seed and know the labels fairly well."""
     random = np.random.default_rng(seed)
-    kind = np.arange(NODES) % 3
+    kind = np.arange(NODES) % 3 if isinstance(labels, bool) else labels
     columns = np.random.default_rng(99).normal(size=(NODES, features)).astype(np.float32)
-    vectors = (np.eye(3)[kind] + 0.6 * random.normal(size=(NODES, 3))).astype(np.float32)
+    vectors = (np.eye(3)[kind] + noise * random.normal(size=(NODES, 3))).astype(np.float32)
     adjacency = sp.csr_array((NODES, NODES), dtype=np.float32)
-    graph = Graph(name, adjacency, columns, np.arange(NODES), kind if labels else None)
+    graph = Graph(name, adjacency, columns, np.arange(NODES), None if labels is False else kind)
     training = TrainingSettings(epochs=epochs)
     _, settings = resolve_settings(
         get_method("fossil"), preset, name if recipe else "", {} if recipe else {"alpha": alpha}
@@ -101,11 +109,76 @@ def test_runs_that_differ_in_their_seed_share_a_row(tmp_path: Path) -> None:
 
 
 def test_the_interval_of_several_encoders_is_over_encoders_not_splits(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(3)]
     [row] = evaluate_runs(runs, PAPER, splits=4, device="cpu")
     kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
     means = [np.mean([one["accuracy"] for one in scores]) for scores in kept]
-    assert (row.accuracy.low, row.accuracy.high) == (pytest.approx(min(means)), pytest.approx(max(means)))
+    expected = scipy.stats.t.interval(0.95, 2, np.mean(means), scipy.stats.sem(means))
+    assert row.accuracy.interval is not None and row.over == "encoders"
+    np.testing.assert_allclose(row.accuracy.interval[:2], expected)
+    [pair] = evaluate_runs(runs[:2], PAPER, splits=4, device="cpu")
+    assert pair.accuracy.interval is None and pair.accuracy.values == pytest.approx(means[:2])
+    [one] = evaluate_runs(runs[:1], PAPER, splits=4, device="cpu")
+    assert one.over == "splits" and one.accuracy.n == 4
+
+
+def test_a_row_knows_its_test_nodes_and_what_another_draw_of_them_would_change(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    [row] = evaluate_runs([run], PAPER.updated({"confidence": 0.9}), splits=2, device="cpu")
+    assert row.test_nodes == len(PAPER.draw(np.arange(NODES) % 3, 0, "town").test) == 12
+    theirs = scipy.stats.binomtest(7, 12).proportion_ci(0.9, method="wilson")
+    exact = replace(row, metrics={"accuracy": Summary((7 / 12,))})
+    assert exact.test_half_width == pytest.approx((theirs.high - theirs.low) / 2)
+    assert "12 test nodes: the interval does not include what another draw" in row.protocol
+
+
+def test_the_majority_is_scored_on_the_same_splits_as_scikit_learn_does(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed=seed, labels=UNEVEN) for seed in range(3)]
+    [row] = evaluate_runs(runs, PAPER, device="cpu")
+    answers = []
+    for seed in range(3):
+        split = PAPER.draw(UNEVEN, seed, "town")
+        nothing = np.zeros((NODES, 1))
+        dummy = DummyClassifier(strategy="most_frequent").fit(nothing[split.train], UNEVEN[split.train])
+        answers.append((UNEVEN[split.test], dummy.predict(nothing[split.test])))
+    assert row.majority["accuracy"].values == pytest.approx([accuracy_score(*one) for one in answers])
+    assert row.majority["macro_f1"].values == pytest.approx([f1_score(*one, average="macro") for one in answers])
+    assert "test_maximum" not in row.majority
+
+
+def test_encoders_of_different_seeds_with_equal_vectors_count_once(tmp_path: Path) -> None:
+    first, second, third = (make_run(tmp_path / str(seed), seed=seed) for seed in range(3))
+    write_vectors(second.path, first.graph.ids, first.arrays["vectors"])
+    with pytest.warns(FossilWarning, match=r"0 \(seed 0\) and .*1 \(seed 1\) have equal vectors") as caught:
+        [row] = evaluate_runs([first, Run.open(second.path), third], PAPER, device="cpu")
+    assert len(caught) == 1 and list(row.scores) == [0, 2] and row.accuracy.n == 2
+
+
+def test_rows_that_share_nodes_seeds_and_splits_are_paired(tmp_path: Path) -> None:
+    ours = [make_run(tmp_path / f"a{seed}", seed=seed) for seed in range(3)]
+    theirs = [make_run(tmp_path / f"b{seed}", seed=seed, alpha=0.3, noise=1.2) for seed in (2, 0, 1)]
+    rows = evaluate_runs([*ours, *theirs], PAPER, device="cpu")
+    [(second, first, found)] = against_the_first(rows)
+    assert (first, second) == (rows[0], rows[1])
+    a, b = ([row.scores[seed][0].accuracy for seed in range(3)] for row in (first, second))
+    expected = scipy.stats.ttest_rel(b, a).confidence_interval(0.95)
+    assert found.interval is not None
+    np.testing.assert_allclose(found.interval[:2], (expected.low, expected.high))
+    assert found.mean == pytest.approx(np.mean(b) - np.mean(a))
+
+
+def test_single_encoders_are_paired_split_by_split(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", alpha=0.3, noise=1.2)]
+    first, second = evaluate_runs(runs, PAPER, splits=5, device="cpu")
+    found = second.minus(first)
+    assert found is not None
+    assert found.values == pytest.approx(np.subtract(second.accuracy.values, first.accuracy.values))
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"labels": np.arange(60) % 2}, {"name": "city", "seed": 5}])
+def test_rows_of_other_seeds_or_other_labels_are_not_paired(tmp_path: Path, change: dict[str, object]) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", alpha=0.3, **change)]  # type: ignore[arg-type]
+    assert against_the_first(evaluate_runs(runs, PAPER, splits=2, device="cpu")) == []
 
 
 @pytest.mark.parametrize("second", ["a", "b"])

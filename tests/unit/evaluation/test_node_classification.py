@@ -157,7 +157,8 @@ def test_bad_embeddings_are_refused(noisy):
     rows, labels = noisy
     broken = rows.copy()
     broken[7, 2] = np.nan
-    for embedding, seeds, message in [(rows[:-1], [0], "shape"), (broken, [0], "Row 7"), (rows, [], "seed")]:
+    cases = [(rows[:-1], [0], "shape"), (broken, [0], "Row 7"), (rows, [], "seed"), (rows, [0, 1, 0], "given twice")]
+    for embedding, seeds, message in cases:
         with pytest.raises(EvaluationError, match=message):
             score(embedding, labels, protocol("paper"), graph_name="mine", seeds=seeds)
 

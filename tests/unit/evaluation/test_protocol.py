@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fossil.errors import EvaluationError, SettingError
 from fossil.evaluation.protocol import PROTOCOLS, protocol
+from fossil.evaluation.statistics import summarize
 
 
 @pytest.mark.parametrize(("graph_name", "size"), [("cora", 60), ("PubMed", 60), ("actor", 1440)])
@@ -24,6 +24,7 @@ def test_description_names_sizes_selection_evaluator_and_interval():
         text = rule.describe("cora", split)
         for part in (repr(name), "20 per class", f"{split.sizes[2]:,} test", "validation accuracy", "95 %", "1,000"):
             assert part in text
+        assert f"the same {split.sizes[2]:,} test nodes: the interval does not include" in text
     assert "optimistic" in protocol("released").describe()
     assert "optimistic" not in protocol("paper").describe()
     assert "per class" not in protocol("paper").describe("actor")
@@ -44,7 +45,14 @@ def test_summary_uses_the_interval_of_the_protocol():
     values = np.random.default_rng(0).random(30).tolist()
     wide, narrow = (protocol("paper").updated({"confidence": c}).summarize(values) for c in (0.99, 0.5))
     assert wide.half_width > narrow.half_width
-    assert replace(wide, low=0.0, high=0.0, half_width=0.0) == replace(narrow, low=0.0, high=0.0, half_width=0.0)
+    assert (wide.interval.confidence, narrow.interval.confidence) == (0.99, 0.5)
+    assert wide.values == narrow.values
+
+
+def test_the_number_of_resamples_counts_where_there_is_a_bootstrap():
+    values = np.random.default_rng(0).random(100).tolist()
+    few, many = (protocol("paper").updated({"resamples": r}).summarize(values) for r in (10, 1000))
+    assert few.interval != many.interval == summarize(values).interval
 
 
 def test_protocols_can_be_read_without_loading_torch():

@@ -73,6 +73,14 @@ class Task(ABC):
         """
 
     @abstractmethod
+    def baseline(self, graph: Graph, seeds: Sequence[int]) -> Sequence[Score]:
+        """Score what knows the training labels and nothing of the nodes, on the same splits: what is to be beaten.
+
+        Raises:
+            EvaluationError: a split cannot be drawn.
+        """
+
+    @abstractmethod
     def describe(self, graph: Graph, *, seed: int | None = None, trained_on: TrainingSplit | None = None) -> str:
         """Return the paragraph that belongs beside every number; with `seed` the sizes of that split are given."""
 

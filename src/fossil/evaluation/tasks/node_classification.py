@@ -36,6 +36,7 @@ class SplitScore:
         chosen: its strength C, or its number of training steps; None where nothing was to be chosen.
         macro_f1: on test nodes, under that candidate.
         test_maximum: best test accuracy over all candidates, where the protocol is `optimistic`; not a fair score.
+        test_nodes: how many were counted.
     """
 
     seed: int
@@ -44,6 +45,7 @@ class SplitScore:
     chosen: float | None
     macro_f1: float
     test_maximum: float | None
+    test_nodes: int
 
 
 class NodeClassification(Task):
@@ -105,6 +107,16 @@ class NodeClassification(Task):
                 "split=RULE and --set nodes_per_class=N.",
             )
         return [score_classes(vectors, labels, trained_on.draw(labels), trained_on.seed)]
+
+    def baseline(self, graph: Graph, seeds: Sequence[int]) -> list[SplitScore]:
+        """Score the answer that is always the most frequent class of the training nodes, the first of equals."""
+        labels, known = class_numbers(graph), known_name(graph)
+        scores = []
+        for seed in seeds:
+            split = self.protocol.draw(labels, seed, known)
+            majority = np.bincount(labels[split.train]).argmax()
+            scores.append(_score_answers(np.full(len(labels), majority), labels, split, seed))
+        return scores
 
     def describe(self, graph: Graph, *, seed: int | None = None, trained_on: TrainingSplit | None = None) -> str:
         """Return how the numbers came about."""
@@ -195,7 +207,11 @@ def score_classes(class_scores: Array, labels: Array, split: Split, seed: int) -
         EvaluationError: scores and labels do not fit, or a value is not finite.
     """
     _check(class_scores, labels, [seed])
-    predicted = class_scores.argmax(axis=1)
+    return _score_answers(class_scores.argmax(axis=1), labels, split, seed)
+
+
+def _score_answers(predicted: Array, labels: Array, split: Split, seed: int) -> SplitScore:
+    """Score one answer for each node (N), among which nothing was chosen."""
     right = predicted == labels
     return SplitScore(
         seed=seed,
@@ -204,6 +220,7 @@ def score_classes(class_scores: Array, labels: Array, split: Split, seed: int) -
         chosen=None,
         macro_f1=macro_f1(labels[split.test], predicted[split.test]),
         test_maximum=None,
+        test_nodes=len(split.test),
     )
 
 
@@ -234,6 +251,7 @@ def _score_split(
         chosen=float(candidates[best]),
         macro_f1=macro_f1(labels[split.test], predicted[best, split.test]),
         test_maximum=float(test.max()) if optimistic else None,
+        test_nodes=len(split.test),
     )
 
 
@@ -282,3 +300,8 @@ def _check(embedding: Array, labels: Array, seeds: Sequence[int]) -> None:
         )
     if len(seeds) == 0:
         raise EvaluationError("No split seed was given.", remedy="Give at least one.")
+    if len(set(seeds)) != len(seeds):
+        raise EvaluationError(
+            f"A split seed is given twice in {', '.join(map(str, seeds))}, and would count as two splits.",
+            remedy="Give each seed once.",
+        )

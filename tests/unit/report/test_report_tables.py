@@ -1,0 +1,66 @@
+"""One table in five forms: what people see, and what pandas and the json module read back."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from fossil.report.tables import Format, Table, as_rich, render
+
+VALUE = 0.1 + 0.2  # has no short decimal form
+TABLE = Table(
+    "Scores",
+    ("method", "50 % & more"),
+    [("a|b_c", "30.00 ± 1 λ"), ("[bold]", "")],
+    [
+        {"method": "a|b_c", "mean": VALUE, "low": None, "values": [1.5, VALUE], "supervised": True},
+        {"method": "[bold]", "mean": 1.0, "low": -0.25, "values": [], "supervised": False},
+    ],
+    ("One note.", "Another."),
+)
+
+
+def test_csv_is_read_back_by_pandas_to_the_last_bit() -> None:
+    frame = pd.read_csv(io.StringIO(render(TABLE, Format.CSV)), dtype={"mean": str})
+    assert list(frame.columns) == ["method", "mean", "low", "values", "supervised"]
+    assert frame["method"].tolist() == ["a|b_c", "[bold]"] and frame["supervised"].tolist() == [True, False]
+    assert frame["mean"].map(float).tolist() == [VALUE, 1.0]
+    assert np.isnan(frame["low"][0]) and frame["low"][1] == -0.25
+    assert [float(part) for part in frame["values"][0].split()] == [1.5, VALUE]
+
+
+def test_json_is_the_records_and_pandas_reads_it() -> None:
+    text = render(TABLE, Format.JSON)
+    assert json.loads(text) == TABLE.records
+    assert pd.read_json(io.StringIO(text), precise_float=True)["low"].tolist()[1] == -0.25
+
+
+def test_markdown_keeps_cells_apart_and_notes_below() -> None:
+    head, rule, *rows = render(TABLE, Format.MARKDOWN).splitlines()
+    assert head == "| method | 50 % & more |" and rule == "|---|---|"
+    assert rows == [r"| a\|b_c | 30.00 ± 1 λ |", "| [bold] |  |", "", "One note.", "", "Another."]
+
+
+def test_latex_escapes_what_has_a_meaning_there() -> None:
+    lines = render(TABLE, Format.LATEX).splitlines()
+    assert lines[1:3] == ["% One note.", "% Another."]
+    assert r"  method & 50 \% \& more \\" in lines and r"  a|b\_c & 30.00 $\pm$ 1 $\lambda$ \\" in lines
+    assert lines[3] == r"\begin{tabular}{ll}" and lines[-1] == r"\end{tabular}"
+    assert all(line.isascii() for line in lines)
+
+
+@pytest.mark.parametrize("form", [Format.CSV, Format.JSON])
+def test_an_empty_table_has_a_form_too(form: Format) -> None:
+    empty = Table("Nothing", ("a",), [], [])
+    assert render(empty, form) == {"csv": "", "json": "[]"}[form]
+
+
+def test_a_terminal_shows_every_cell_as_it_is() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=200, markup=False).print(as_rich(TABLE))
+    assert all(cell in stream.getvalue() for row in TABLE.rows for cell in row)
