@@ -1,7 +1,8 @@
 """Accuracy of methods on the paper's graphs, beside the published figures.
 
-Trains one encoder per seed, scores it on several splits under a protocol, and appends one record per encoder to a
-JSON-lines file. What the file already holds is not trained again, so that a long table can be made in several sittings:
+Trains one encoder per seed, scores it on several splits under one protocol or several, and appends one record per
+encoder and protocol to a JSON-lines file. What the file already holds is not trained again, so that a long table can be
+made in several sittings:
 
     python benchmarks/accuracy.py --seeds 5 --device cuda --precision tf32
     python benchmarks/accuracy.py --preset paper --seeds 3 --device cuda --precision tf32
@@ -10,6 +11,8 @@ JSON-lines file. What the file already holds is not trained again, so that a lon
 
 Intervals are over encoders: each encoder counts with its mean over splits. A method that trains on labels is scored
 on the split of its own seed alone, which must be one of the protocol asked for (`--set split=paper` for `paper`).
+With `--methods all` and a `--preset`, methods that have no such preset are left out; with `--direction symmetrize`,
+those that make every graph undirected themselves are, because they have that row already.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import gc
 import json
 import time
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import mean, median
@@ -29,6 +33,7 @@ import torch
 import fossil
 from fossil.evaluation.evaluate import score_result
 from fossil.evaluation.protocol import protocol
+from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
 from fossil.methods.registry import get_method, methods, recipes
@@ -51,7 +56,7 @@ def main() -> None:
     parser.add_argument("--preset", help="the method's first when nothing is said")
     parser.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--direction", default="keep", choices=["keep", "symmetrize", "reverse"])
-    parser.add_argument("--protocol", default="released")
+    parser.add_argument("--protocol", nargs="+", default=["released"], dest="protocols", help="one or several")
     parser.add_argument("--seeds", type=int, default=5, help="encoders")
     parser.add_argument("--splits", type=int, default=20, help="splits per encoder")
     parser.add_argument("--epochs", type=int, help="those of the recipe, or the method's own, when nothing is said")
@@ -68,7 +73,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.methods == ["all"]:
-        arguments.methods = sorted(methods())
+        arguments.methods = [name for name in sorted(methods()) if _is_new(name, arguments.preset, arguments.direction)]
 
     try:
         records = read(arguments.results)
@@ -85,21 +90,29 @@ def main() -> None:
                     "preset": arguments.preset or first_preset(method),
                     "set": parse_assignments(arguments.assignments),
                     "direction": arguments.direction,
-                    "protocol": arguments.protocol,
                     "epochs": resolve_epochs(get_method(method), graph, arguments.epochs),
                     "splits": arguments.splits,
                     "precision": arguments.precision,
                     "seed": seed,
                 }
-                if key_of(wanted) in done or time.perf_counter() - began > arguments.seconds:
+                missing = [name for name in arguments.protocols if key_of(wanted | {"protocol": name}) not in done]
+                if not missing or time.perf_counter() - began > arguments.seconds:
                     continue
-                record = wanted | measure(wanted, arguments.device, arguments.runs)
-                records.append(record)
+                found = [wanted | one for one in measure(wanted, missing, arguments.device, arguments.runs)]
+                records += found
                 arguments.results.parent.mkdir(parents=True, exist_ok=True)
                 with arguments.results.open("a") as stream:
-                    stream.write(json.dumps(record) + "\n")
-                print(f"{graph:12}{method:10}{wanted['preset']:9} seed {seed}: {_outcome(record)}", flush=True)
+                    stream.writelines(json.dumps(record) + "\n" for record in found)
+                for record in found:
+                    name = f"{graph:12}{method:10}{wanted['preset']:9} seed {seed} {record['protocol']}"
+                    print(f"{name}: {_outcome(record)}", flush=True)
     (print_overview if arguments.overview else print_table)(records)
+
+
+def _is_new(method: str, preset: str | None, direction: str) -> bool:
+    """Tell whether a method has a row of its own under this preset and direction."""
+    kind = get_method(method)
+    return preset in (None, *kind.presets) and not (kind.undirected and direction == "symmetrize")
 
 
 @cache
@@ -108,8 +121,10 @@ def graph_of(name: str, direction: str) -> Graph:
     return open_graph(name, treatment=Treatment(direction=direction)).graph
 
 
-def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str, Any]:
-    """Train and score one encoder."""
+def measure(
+    wanted: dict[str, Any], protocols: Sequence[str], device: str, runs: Path | None
+) -> Iterator[dict[str, Any]]:
+    """Train one encoder, and yield what is to be recorded of it under each protocol."""
     where = resolve_device(device)
     graph = graph_of(wanted["graph"], wanted["direction"])
     if where.type == "cuda":
@@ -134,29 +149,36 @@ def measure(wanted: dict[str, Any], device: str, runs: Path | None) -> dict[str,
     except fossil.FossilError as error:
         # A method that fails on a graph has that as its result; the table says why.
         failure = {"accuracy": None, "test_maximum": None, "failed": str(error)}
-        return failure | {"seconds": round(time.perf_counter() - began, 2)} | _circumstances(where)
-    seconds = time.perf_counter() - began
-    rule = protocol(wanted["protocol"])
-    seeds = [wanted["seed"] + 1000 * i for i in range(wanted["splits"])]
-    scored = time.perf_counter()
-    scores = score_result(result, rule, seeds, str(where))
-    evaluation = time.perf_counter() - scored
+        failure |= {"seconds": round(time.perf_counter() - began, 2)} | _circumstances(where)
+        yield from (failure | {"protocol": name} for name in protocols)
+        return
     last = result.history[-1]
-    maxima = [value.test_maximum for value in scores if value.test_maximum is not None]
-    return {
-        "accuracy": mean([value.accuracy for value in scores]),
-        "validation_accuracy": mean([value.validation_accuracy for value in scores]),
-        "test_maximum": mean(maxima) if maxima else None,
-        "accuracies": [round(value.accuracy, 5) for value in scores],
-        "test_maxima": [round(value, 5) for value in maxima],
-        "seconds": round(seconds, 2),
-        "evaluation_seconds": round(evaluation, 2),
+    training = {
+        "seconds": round(time.perf_counter() - began, 2),
         "lambda_mean": None if result.fusion is None else float(result.fusion.mean()),
         "effective_rank": last.get("effective_rank"),
         "subgraphs": last.get("subgraphs"),
         "marginal_error": last.get("marginal_error"),
         "peak_memory_gb": torch.cuda.max_memory_allocated(where) / 1e9 if where.type == "cuda" else None,
     } | _circumstances(where)
+    seeds = [wanted["seed"] + 1000 * i for i in range(wanted["splits"])]
+    for name in protocols:
+        began = time.perf_counter()
+        rule = protocol(name)
+        scores = score_result(result, rule, seeds, str(where))
+        maxima = [value.test_maximum for value in scores if value.test_maximum is not None]
+        yield training | {
+            "protocol": name,
+            "accuracy": mean([value.accuracy for value in scores]),
+            "validation_accuracy": mean([value.validation_accuracy for value in scores]),
+            "macro_f1": mean([value.macro_f1 for value in scores]),
+            "majority": mean(score.accuracy for score in NodeClassification(rule).baseline(graph, seeds)),
+            "test_nodes": scores[0].test_nodes,
+            "test_maximum": mean(maxima) if maxima else None,
+            "accuracies": [round(value.accuracy, 5) for value in scores],
+            "test_maxima": [round(value, 5) for value in maxima],
+            "evaluation_seconds": round(time.perf_counter() - began, 2),
+        }
 
 
 def _circumstances(device: torch.device) -> dict[str, str]:
@@ -197,27 +219,25 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def print_table(records: list[dict[str, Any]]) -> None:
     """Print a Markdown table: a row per graph, method and settings."""
-    rows = defaultdict(list)
+    rows = defaultdict(dict)
     for record in records:
         extras = [f"{key}={value}" for key, value in record["set"].items()]
         extras += [record["direction"]] if record["direction"] != "keep" else []
         extras += [record["precision"]] if record["precision"] != "tf32" else []
         extras += [f"({record['code']})"] if "code" in record else []
         variant = " ".join([record["preset"], *extras])
-        rows[record["method"], variant, record["protocol"], record["graph"]].append(record)
+        rows[record["method"], variant, record["protocol"], record["graph"]][record["seed"]] = record  # a seed once
     header = "method|variant|protocol|graph|encoders × splits|accuracy|test maximum|published|seconds|peak GB|λ mean"
     print("| " + " | ".join(header.split("|")) + " |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for (method, variant, name, graph), group in rows.items():
-        rule = protocol(name)
+    for (method, variant, name, graph), by_seed in rows.items():
+        rule, group = protocol(name), list(by_seed.values())
         failed = [record["failed"] for record in group if "failed" in record]
         kept = [record for record in group if "failed" not in record]
         if not kept:
             print(f"| {method} | {variant} | {name} | {graph} | {len(group)} | failed: {failed[0]} | | | | | |")
             continue
-        accuracy = rule.summarize([record["accuracy"] for record in kept])
         maxima = [record["test_maximum"] for record in kept if record["test_maximum"] is not None]
-        maximum = rule.summarize(maxima) if maxima else None
         recipe = recipes(method).get(graph)
         lambdas = [record["lambda_mean"] for record in kept if record["lambda_mean"] is not None]
         cells = [
@@ -227,8 +247,8 @@ def print_table(records: list[dict[str, Any]]) -> None:
             graph,
             f"{len(kept)} × {len(kept[0].get('accuracies', [])) or kept[0]['splits']}"
             + (f" ({len(failed)} failed)" if failed else ""),
-            f"{100 * accuracy.mean:.2f} ({100 * accuracy.low:.2f} to {100 * accuracy.high:.2f})",
-            f"{100 * maximum.mean:.2f} ± {100 * maximum.half_width:.2f}" if maximum else "",
+            rule.summarize([record["accuracy"] for record in kept]).percent(),
+            rule.summarize(maxima).percent() if maxima else "",
             f"{recipe.published:.2f}" if recipe and recipe.published else "",
             f"{sum(record['seconds'] for record in kept) / len(kept):.1f}",
             f"{max(record['peak_memory_gb'] or 0 for record in kept):.2f}",
@@ -238,21 +258,65 @@ def print_table(records: list[dict[str, Any]]) -> None:
 
 
 def print_overview(records: list[dict[str, Any]]) -> None:
-    """Print accuracy, time and memory of every method on every graph; settings as recommended."""
-    cells = defaultdict(list)
-    for record in records:
-        if not record["set"] and record["direction"] == "keep" and record["preset"] == first_preset(record["method"]):
-            cells[record["method"], record["graph"]].append(record)
+    """Print accuracy under each protocol, time and memory: a row per method and preset, a column per graph.
+
+    A directed graph has two columns, edges as the files have them and edges in both directions.
+    """
+    usual = [record for record in records if not record["set"]]
+    both = {record["graph"] for record in usual if record["direction"] == "symmetrize"}
+    graphs = [graph for graph in GRAPHS if any(record["graph"] == graph for record in usual)]
+    columns = [(graph, way) for graph in graphs for way in (("keep", "symmetrize") if graph in both else ("keep",))]
+    heads = [
+        {"keep": f"{graph} →", "symmetrize": f"{graph} ↔"}[way] if graph in both else graph for graph, way in columns
+    ]
+    cells = defaultdict(dict)
+    for record in usual:
+        way = (
+            "symmetrize" if record["graph"] in both and get_method(record["method"]).undirected else record["direction"]
+        )
+        row = record["method"], record["preset"]
+        cells[record["protocol"], row, record["graph"], way][record["seed"]] = record  # a seed counts once
+    rows = sorted({row for _, row, _, _ in cells}, key=lambda row: (row[1] != first_preset(row[0]), row[0]))
+    protocols = list(dict.fromkeys(record["protocol"] for record in usual))
+    for name in protocols:
+        print(f"Accuracy in percent under `{name}`, ± half its 95 % interval over encoders, [published]:\n")
+        _print_columns(heads)
+        majority = [_majority(records, name, graph) for graph, _ in columns]
+        print("| majority | " + " | ".join("–" if one is None else f"{100 * one:.1f}" for one in majority) + " |")
+        for row in rows:
+            found = [accuracy_cell(row, column[0], list(cells[name, row, *column].values())) for column in columns]
+            print(f"| {_row_title(row)} | {' | '.join(found)} |")
+        print()
     for title, cell in (
-        ("Accuracy in percent, half its 95 % interval over encoders, [published]", accuracy_cell),
         ("Seconds of a training, median", seconds_cell),
         ("Peak memory in GB, the least over encoders", memory_cell),
     ):
-        print(f"{title}:\n\n| method | " + " | ".join(GRAPHS) + " |\n" + "|---" * (len(GRAPHS) + 1) + "|")
-        for method in dict.fromkeys(method for method, _ in cells):
-            row = [cell(method, graph, cells[method, graph]) for graph in GRAPHS]
-            print(f"| {get_method(method).title} | {' | '.join(row)} |")
+        print(f"{title}:\n")
+        _print_columns(heads)
+        for row in rows:
+            found = [cell(list(cells[protocols[0], row, *column].values())) for column in columns]
+            print(f"| {_row_title(row)} | {' | '.join(found)} |")
         print()
+
+
+def _print_columns(heads: Sequence[str]) -> None:
+    print("| method | " + " | ".join(heads) + " |\n" + "|---" * (len(heads) + 1) + "|")
+
+
+def _row_title(row: tuple[str, str]) -> str:
+    """Return a method's title, its preset unless it is the first, and a mark where that is not the official code."""
+    (method, preset), kind = row, get_method(row[0])
+    if preset != first_preset(method):
+        return f"{kind.title}, {preset}"
+    return f"{kind.title} *" if "released" in kind.presets and preset != "released" else kind.title
+
+
+def _majority(records: list[dict[str, Any]], name: str, graph: str) -> float | None:
+    """Return the accuracy of the most frequent training class on the splits of a protocol."""
+    found = [
+        one["majority"] for one in records if (one["protocol"], one["graph"]) == (name, graph) and "majority" in one
+    ]
+    return mean(found) if found else None
 
 
 def first_preset(method: str) -> str:
@@ -260,24 +324,24 @@ def first_preset(method: str) -> str:
     return next(iter(get_method(method).presets))
 
 
-def accuracy_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+def accuracy_cell(row: tuple[str, str], graph: str, group: list[dict[str, Any]]) -> str:
     """Return the mean over encoders with its interval, their number unless it is five, and the published figure."""
-    recipe = recipes(method).get(graph)
-    published = f" [{recipe.published:.1f}]" if recipe and recipe.published else ""
+    recipe = recipes(row[0]).get(graph)
+    is_first = row[1] == first_preset(row[0])
+    published = f" [{recipe.published:.1f}]" if recipe and recipe.published and group and is_first else ""
     kept = [record["accuracy"] for record in group if "failed" not in record]
     if not kept:
         return ("failed" if group else "–") + published
-    found = protocol(group[0]["protocol"]).summarize(kept)
     count = f" ({len(kept)})" if len(kept) != _WHOLE_TABLE else ""
-    return f"{100 * found.mean:.1f} ± {100 * found.half_width:.1f}{count}{published}"
+    return f"{protocol(group[0]['protocol']).summarize(kept).percent(1)}{count}{published}"
 
 
-def seconds_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+def seconds_cell(group: list[dict[str, Any]]) -> str:
     """Return the median time of a training: the first of a process also compiles kernels."""
     return f"{median(record['seconds'] for record in group):.1f}" if group else "–"
 
 
-def memory_cell(method: str, graph: str, group: list[dict[str, Any]]) -> str:
+def memory_cell(group: list[dict[str, Any]]) -> str:
     """Return the least peak: others may include what earlier trainings had not given back."""
     peaks = [record["peak_memory_gb"] for record in group if record.get("peak_memory_gb")]
     return f"{min(peaks):.2f}" if peaks else "–"

@@ -36,8 +36,8 @@ fossil evaluate runs/dgi --features
 
 {ideas}
 "Labels" says whether training reads labels, "direction" whether a directed graph stays directed or is made undirected
-([why it matters](../decisions/0029-compared-by-one-rule.md)), "captured" whether a GPU captures a training step once and replays it
-([why](../decisions/0020-steps-are-captured.md)).
+([why it matters](../decisions/0029-compared-by-one-rule.md)), "captured" whether a GPU captures a training step once
+and replays it ([why](../decisions/0020-steps-are-captured.md)).
 
 ## What a step costs
 

@@ -34,7 +34,8 @@ class Subject:
         where: what to call it in messages.
         graph: whose nodes they belong to.
         vectors: N×D.
-        method: title of the method, with what sets it apart from its defaults on this graph.
+        method: title of the method, with what sets it apart from its defaults on this graph, and whether it has made
+            a directed graph undirected.
         seed: of the encoder, from which the seeds of its splits follow.
         row: equal for encoders that differ in their seed alone, and so share a row.
         trained_on: the split whose labels made the vectors; None where none did.
@@ -78,16 +79,14 @@ def subject_of(scored: Scorable) -> Subject:
             f"The embeddings in {where} belong to other nodes than its graph.", remedy="Make the run again."
         )
     config, known = scored.config, known_name(scored.graph)
-    kind, differences, recipe = (
-        get_method(config.method),
-        _differences(config, known),
-        recipes(config.method).get(known),
-    )
+    kind, differences = get_method(config.method), _differences(config, known)
+    recipe = recipes(config.method).get(known)
+    made_undirected = ["(undirected)"] if kind.undirected and scored.graph.is_directed else []
     return Subject(
         where=where,
         graph=scored.graph,
         vectors=found.vectors,
-        method=" ".join([kind.title, *differences]),
+        method=" ".join([kind.title, *made_undirected, *differences]),
         seed=config.seed,
         row=_all_but_the_seed(config),
         trained_on=training_split(scored),

@@ -356,3 +356,14 @@ def test_runs_without_labels_follow_the_protocol_of_those_with(graph: Graph) -> 
     elsewhere = fossil.embed(graph, method="fs_mlp", settings={"split": "paper"}, epochs=1, device="cpu")
     with pytest.raises(EvaluationError, match="splits of different rules"):
         fossil.evaluate([supervised, elsewhere], device="cpu")
+
+
+def test_a_row_says_that_a_directed_graph_was_made_undirected(graph: Graph) -> None:
+    one_way = replace(graph, adjacency=sp.csr_array(sp.triu(graph.adjacency)))
+    results = [
+        fossil.embed(given, method=method, epochs=1, settings={"width": 4}, device="cpu")
+        for given in (graph, one_way)
+        for method in ("dssl", "dgi")
+    ]
+    rows = fossil.evaluate(results, splits=1, device="cpu")
+    assert [row.method.split(" width")[0] for row in rows] == ["DSSL", "DGI", "DSSL (undirected)", "DGI"]
