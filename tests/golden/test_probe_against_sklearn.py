@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from fossil.evaluation.probes.logistic import fit_probe
 
@@ -20,12 +22,13 @@ def clouds(nodes: int, width: int, classes: int, distance: float, seed: int = 0)
 
 def assert_same(rows, labels, train, strengths, **options):
     """Compare every split and strength with scikit-learn, fitted on the same scaled rows."""
-    probes = fit_probe(rows, labels, train, strengths, **options)
+    probes = fit_probe(rows, labels, train, strengths, tolerance=1e-11, **options)
     assert probes.converged.all()
+    classes_of = probes.predict(rows)
     for split, nodes in enumerate(train):
         scaled = rows / probes.scale[split].item()
         weight = (probes.weight[split] * probes.scale[split]).numpy()
-        probabilities, predicted = probes.probabilities(rows, split), probes.predict(rows, split)
+        probabilities, predicted = probes.probabilities(rows, split), classes_of[split]
         for index, strength in enumerate(strengths):
             model = LogisticRegression(C=strength, **TIGHT).fit(scaled[nodes], labels[nodes])
             classes = model.classes_
@@ -75,3 +78,21 @@ def test_a_class_without_training_rows_is_left_out_as_there():
 def test_handwritten_digits():
     rows, labels = load_digits(return_X_y=True)
     assert_same(rows, labels, draw(len(rows), 200, 600), [1 / 64, 1.0, 64.0])
+
+
+def test_a_fit_at_the_default_tolerance_is_nearer_the_optimum_than_one_of_scikit_learn():
+    rows, labels = load_digits(return_X_y=True)
+    (nodes,), strengths = draw(len(rows), 600), [4.0**power for power in range(-3, 7)]
+    probes = fit_probe(rows, labels, [nodes], strengths)
+    scale = probes.scale[0].item()
+    weights, biases = (probes.weight[0] * scale).double().numpy(), probes.bias[0].double().numpy()
+    scaled, truth = rows[nodes] / scale, labels[nodes]
+    for strength, weight, bias in zip(strengths, weights, biases, strict=True):
+        default = LogisticRegression(C=strength, max_iter=1000).fit(scaled, truth)
+        best = LogisticRegression(C=strength, **TIGHT).fit(scaled, truth)
+        ours, theirs, optimum = (
+            log_loss(truth, softmax(scaled @ w.T + b, axis=1), normalize=False) + (w**2).sum() / (2 * strength)
+            for w, b in ((weight, bias), (default.coef_, default.intercept_), (best.coef_, best.intercept_))
+        )
+        assert ours - optimum <= max(theirs - optimum, 1e-9 * optimum)
+        assert ours == pytest.approx(optimum, rel=1e-3)

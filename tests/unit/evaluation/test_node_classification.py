@@ -206,3 +206,14 @@ def test_a_method_that_was_trained_on_labels_is_scored_by_itself_on_its_own_spli
     with pytest.raises(EvaluationError, match="another split") as caught:
         NodeClassification(protocol("paper")).score(rows[:, :3], town(labels), [0], trained_on=own)
     assert "--protocol paper --nodes-per-class 7" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["paper", "released"])
+def test_progress_rises_to_one_over_all_groups_of_splits(name, noisy, monkeypatch):
+    rows, labels = noisy
+    monkeypatch.setattr(module, "_MEMORY_BUDGET", 1)  # every split is a group of its own
+    shares: list[float] = []
+    score(rows, labels, protocol(name), graph_name="mine", seeds=range(3), progress=shares.append)
+    assert shares == sorted(shares)
+    assert len(shares) >= 30
+    assert shares[-1] == 1.0

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fossil.evaluation.probes.logistic import padded_positions
+from fossil.evaluation.progress import Progress, silent
 from fossil.graph.graph import Array
 from fossil.graph.splits import Split
 from fossil.seeding import torch_generator
@@ -46,6 +47,7 @@ def fit_adam_probe(
     learning_rate: float = 0.01,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    progress: Progress = silent,
 ) -> AdamProbe:
     """Train the authors' probe for every split together and look at it every few steps.
 
@@ -62,6 +64,7 @@ def fit_adam_probe(
         learning_rate: of Adam.
         device: where to compute.
         dtype: precision.
+        progress: told which share of the looks is done.
     """
     device = torch.device(device)
     matrix = torch.tensor(embedding, dtype=dtype, device=device)
@@ -94,7 +97,11 @@ def fit_adam_probe(
 
     looks = tuple(range(every, steps + 1, every))
     again = Captured(train_and_look, device, warm_up=1)
-    seen = torch.stack([again().clone() for _ in looks]).permute(2, 0, 1)  # S×K×N
+    views = []
+    for look in looks:
+        views.append(again().clone())
+        progress(look / looks[-1])
+    seen = torch.stack(views).permute(2, 0, 1)  # S×K×N
     right = (seen == known).to(dtype)
     train, validation, test = (
         _accuracies(right, [getattr(split, part) for split in splits]) for part in ("train", "validation", "test")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from fossil.evaluation.progress import Progress, silent
 from fossil.graph.graph import Array, Graph
 from fossil.graph.splits import TrainingSplit
 
@@ -58,6 +59,7 @@ class Task(ABC):
         *,
         trained_on: TrainingSplit | None = None,
         device: str = "cpu",
+        progress: Progress = silent,
     ) -> Sequence[Score]:
         """Score vectors (N×D) of a graph's nodes, on one split per seed.
 
@@ -67,6 +69,7 @@ class Task(ABC):
             seeds: of the splits.
             trained_on: the split whose labels made the vectors; None for vectors that no label made.
             device: where to compute.
+            progress: told which share of the work is done.
 
         Raises:
             EvaluationError: vectors and graph do not fit, a value is not finite, or a split cannot be drawn.

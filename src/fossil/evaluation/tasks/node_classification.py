@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError
 from fossil.evaluation.leaks import refuse_leaks
+from fossil.evaluation.progress import Progress, silent
 from fossil.evaluation.protocol import PROTOCOLS, Protocol
 from fossil.evaluation.tasks.base import Metric, Task
 from fossil.graph.graph import Array, Graph
@@ -85,6 +87,7 @@ class NodeClassification(Task):
         *,
         trained_on: TrainingSplit | None = None,
         device: str = "cpu",
+        progress: Progress = silent,
     ) -> list[SplitScore]:
         """Score vectors by a probe, on one split per seed; a method that was trained on labels by itself, on its split.
 
@@ -95,7 +98,9 @@ class NodeClassification(Task):
         self.check(graph)
         labels, known = class_numbers(graph), known_name(graph)
         if trained_on is None:
-            return score(vectors, labels, self.protocol, graph_name=known, seeds=seeds, device=device)
+            return score(
+                vectors, labels, self.protocol, graph_name=known, seeds=seeds, device=device, progress=progress
+            )
         asked = self.protocol.rule(known)
         if trained_on.rule != asked:
             usual, count = PROTOCOLS[trained_on.rule.name].rule(known), trained_on.rule.nodes_per_class
@@ -106,7 +111,9 @@ class NodeClassification(Task):
                 remedy=f"Score it with --protocol {trained_on.rule.name}{per_class}, or train it anew with --set "
                 "split=RULE and --set nodes_per_class=N.",
             )
-        return [score_classes(vectors, labels, trained_on.draw(labels), trained_on.seed)]
+        scores = [score_classes(vectors, labels, trained_on.draw(labels), trained_on.seed)]
+        progress(1.0)
+        return scores
 
     def baseline(self, graph: Graph, seeds: Sequence[int]) -> list[SplitScore]:
         """Score the answer that is always the most frequent class of the training nodes, the first of equals."""
@@ -156,6 +163,7 @@ def score(
     graph_name: str,
     seeds: Sequence[int],
     device: str = "cpu",
+    progress: Progress = silent,
 ) -> list[SplitScore]:
     """Score an embedding on one split per seed.
 
@@ -166,6 +174,7 @@ def score(
         graph_name: decides whether training takes a fixed number of nodes per class.
         seeds: one split each.
         device: where the probes are fitted.
+        progress: told which share of the work is done.
 
     Raises:
         EvaluationError: embedding and labels do not fit, a value is not finite, or a split cannot be drawn.
@@ -177,10 +186,13 @@ def score(
     scores = []
     for group in _groups(embedding, labels, splits, protocol):
         chunk = [(seeds[i], splits[i]) for i in group]
-        fitted = [fit(form, labels, chunk, protocol, device) for form in forms]
+        fitted = []
+        for number, form in enumerate(forms):
+            told = partial(_tell, progress, group, len(splits), number, len(forms))
+            fitted.append(fit(form, labels, chunk, protocol, device, told))
         candidates = [candidate for of_form, _ in fitted for candidate in of_form]
-        for (seed, split), *of_forms in zip(chunk, *(predictions for _, predictions in fitted), strict=True):
-            predicted = np.concatenate(of_forms)
+        predictions = np.concatenate([of_form for _, of_form in fitted], axis=1)
+        for (seed, split), predicted in zip(chunk, predictions, strict=True):
             scores.append(_score_split(seed, split, labels, candidates, predicted, protocol.optimistic))
     return scores
 
@@ -255,23 +267,39 @@ def _score_split(
     )
 
 
+def _tell(progress: Progress, group: range, total: int, form: int, forms: int, share: float) -> None:
+    """Report the share of all splits that is done when a share of this group is fitted in one of its forms."""
+    progress((group.start + (form + share) / forms * len(group)) / total)
+
+
 def _fit_strengths(
-    embedding: Array, labels: Array, chunk: Sequence[tuple[int, Split]], protocol: Protocol, device: str
-) -> tuple[Sequence[float], Iterator[Array]]:
+    embedding: Array,
+    labels: Array,
+    chunk: Sequence[tuple[int, Split]],
+    protocol: Protocol,
+    device: str,
+    progress: Progress,
+) -> tuple[Sequence[float], Array]:
     from fossil.evaluation.probes.logistic import fit_probe
 
-    probes = fit_probe(embedding, labels, [split.train for _, split in chunk], protocol.strengths, device=device)
-    return protocol.strengths, (probes.predict(embedding, row) for row in range(len(chunk)))
+    train = [split.train for _, split in chunk]
+    probes = fit_probe(embedding, labels, train, protocol.strengths, device=device, progress=progress)
+    return protocol.strengths, probes.predict(embedding)
 
 
 def _fit_adam(
-    embedding: Array, labels: Array, chunk: Sequence[tuple[int, Split]], protocol: Protocol, device: str
-) -> tuple[Sequence[float], Iterator[Array]]:
+    embedding: Array,
+    labels: Array,
+    chunk: Sequence[tuple[int, Split]],
+    protocol: Protocol,
+    device: str,
+    progress: Progress,
+) -> tuple[Sequence[float], Array]:
     from fossil.evaluation.probes.adam import fit_adam_probe
 
     seeds = [derive(seed, "evaluation", "probe") for seed, _ in chunk]
-    looks = fit_adam_probe(embedding, labels, [split for _, split in chunk], seeds, device=device)
-    return looks.steps, iter(looks.predictions)
+    looks = fit_adam_probe(embedding, labels, [split for _, split in chunk], seeds, device=device, progress=progress)
+    return looks.steps, looks.predictions
 
 
 def _groups(embedding: Array, labels: Array, splits: Sequence[Split], protocol: Protocol) -> Iterator[range]:
@@ -280,11 +308,11 @@ def _groups(embedding: Array, labels: Array, splits: Sequence[Split], protocol: 
     rows, classes = max(len(split.train) for split in splits), int(labels.max()) + 1
     if protocol.probe == "logistic":
         candidates = len(protocol.strengths)
-        # Rows and their rotation; about 25 sets of parameters; about 8 sets of logits; all in float64.
-        numbers = 3 * rows * width + candidates * classes * (25 * width + 8 * rows)
+        # Rows, rotated and squared; logits of the search; parameters of the search and of all strengths; predictions.
+        numbers = 3 * rows * width + classes * (12 * nodes + (12 + 2 * candidates) * width) + 2 * candidates * nodes
     else:
         numbers = rows * width + 25 * nodes
-    size = max(1, _MEMORY_BUDGET // (8 * numbers))
+    size = max(1, _MEMORY_BUDGET // (4 * numbers))
     return (range(start, min(start + size, len(splits))) for start in range(0, len(splits), size))
 
 
