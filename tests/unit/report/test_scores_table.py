@@ -42,7 +42,7 @@ def test_the_table_has_only_columns_with_content() -> None:
     first, majority = cells(row(0.77, 0.80, 0.83))
     assert not {"test maximum", "raw features", "published"} & first.keys()
     assert (first["accuracy"], first["macro F1"], first["encoders × splits"]) == ("80.00", "40.00", "3 × 1")
-    assert first["95 % interval"] == "72.55 to 87.45 (t, 3 encoders)" and first["test set ±"] == "3.91"
+    assert first["95 % interval"] == "72.55 to 87.45, t over 3 encoders" and first["test set ±"] == "3.91"
     assert (majority["method"], majority["accuracy"], majority["macro F1"]) == (MAJORITY, "50.00", "25.00")
     full, other, *_ = cells(
         row(0.77, 0.80, 0.83, published=53.03, features=summarize([0.47, 0.50, 0.53])),
@@ -62,7 +62,7 @@ def test_the_table_says_what_its_numbers_are() -> None:
 
 @pytest.mark.parametrize(
     ("accuracies", "said"),
-    [([0.8], "none: one value"), ([0.79, 0.81], "none: 79.00 and 81.00"), ([0.7, 0.8, 0.9], "(t, 3 splits)")],
+    [([0.8], "none: one value"), ([0.79, 0.81], "none: 79.00 and 81.00"), ([0.7, 0.8, 0.9], ", t over 3 splits")],
 )
 def test_few_values_are_not_called_an_interval(accuracies: list[float], said: str) -> None:
     assert said in cells(row(*accuracies, splits=2))[0]["95 % interval"]
