@@ -1,19 +1,42 @@
 """What can go wrong, said once and clearly.
 
-Every message names the bad value and what is accepted; `remedy` says what to do next. The command line
-prints both and leaves with `exit_status`; a library user reads them in one sentence after another.
+Every message names the bad value and what is accepted; `remedy` says what to do next. Both are written with the flags
+of the command line, which prints them and leaves with `exit_status`. `str(error)` is for callers of the library: the
+same sentences with keywords in place of flags (`in_python`), so that no message is written twice.
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import warnings
 from collections.abc import Iterable
 
+SWITCHES = ("attach", "features", "force", "recipe", "replay", "resume", "structural-features")
+"""Flags without a value; `no-` in front turns one off."""
+_TREATMENTS = ("direction", "duplicates", "isolated", "self-loops", "zero-features")
+_KEYWORDS = {"recipe": "use_recipe"}
+# A flag and what belongs to it. The name of a column may hold anything, spaces and equals signs included.
+_FLAG = rf"""(?<![\w-])--(?:
+    column[ ]'?.+?=\w+(?![\w=])'?
+  | set[ ]\w+=[\w.+-]*\w
+  | (?:no-)?(?:{"|".join(SWITCHES)})(?![\w-])
+  | [a-z][a-z-]*[a-z](?:[ ](?:'[^']*'|[\w./:+-]*\w))?
+)"""
+_FLAGS = re.compile(_FLAG, re.VERBOSE)
+_CALL = re.compile(rf"fossil[ ](embed|evaluate)[ ](\w+)(?:[ ]{_FLAG})* | {_FLAG}(?:[ ]{_FLAG})*", re.VERBOSE)
+
 
 class FossilError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose.
+
+    >>> error = FossilError("There is a run in out.", remedy="Go on with --resume, or choose another --out.")
+    >>> error.remedy
+    'Go on with --resume, or choose another --out.'
+    >>> str(error)
+    'There is a run in out. Go on with resume=True, or choose another out.'
+    """
 
     exit_status = 2
 
@@ -22,9 +45,16 @@ class FossilError(Exception):
         self.what = what
         self.remedy = remedy
 
+    def __str__(self) -> str:
+        return in_python(self.args[0])
+
 
 class GraphError(FossilError, ValueError):
     """The graph, or a file it is read from, cannot be used."""
+
+
+class UnknownNodeError(GraphError, KeyError):
+    """There is no node of this id; a `KeyError` too, as any mapping raises."""
 
 
 class DataError(FossilError, OSError):
@@ -48,7 +78,53 @@ class RunError(FossilError, RuntimeError):
 
 
 class FossilWarning(UserWarning):
-    """Something worth reading that does not stop the work."""
+    """Something worth reading that does not stop the work; `str` translates it as it does an error."""
+
+    def __str__(self) -> str:
+        return in_python(str(self.args[0]))
+
+
+def in_python(message: str) -> str:
+    """Return a message with Python's keywords in place of flags.
+
+    A flag that takes a value is followed by it, or by no word at all: "choose another --out." names the keyword.
+
+    >>> in_python("Use --label COLUMN, --column city=drop or --set alpha=0.3.")
+    "Use label=COLUMN, roles={'city': 'drop'} or settings={'alpha': 0.3}."
+    >>> in_python("Make one with: fossil embed INPUT --out DIR")
+    'Make one with: fossil.embed(INPUT, out=DIR)'
+    """
+
+    def translate(found: re.Match[str]) -> str:
+        keywords = [_keyword(flag) for flag in _FLAGS.findall(found[0])]
+        if found[1]:
+            return f"fossil.{found[1]}({', '.join([found[2], *keywords])})"
+        return ", ".join(keywords)
+
+    return _CALL.sub(translate, message)
+
+
+def _keyword(flag: str) -> str:
+    """Return one flag, with its value if it has one, as an argument of a call."""
+    name, _, value = flag.removeprefix("--").partition(" ")
+    value = value.strip("'")
+    if name in ("column", "set"):
+        key, _, choice = value.rpartition("=")
+        return f"{'roles' if name == 'column' else 'settings'}={{{key!r}: {_literal(choice)}}}"
+    plain = name.removeprefix("no-")
+    keyword = _KEYWORDS.get(plain, plain.replace("-", "_"))
+    if plain in SWITCHES:
+        return f"{keyword}={plain == name}"
+    if name in _TREATMENTS and value:
+        return f"treatment={{{keyword!r}: {_literal(value)}}}"
+    return f"{keyword}={_literal(value)}" if value else keyword
+
+
+def _literal(value: str) -> str:
+    """Return a value of the command line as Python writes it; a word in capitals stands for one."""
+    named = {"null": "None", "true": "True", "false": "False"}
+    plain = value in named or re.fullmatch(r"[A-Z][A-Z_]*|[-+]?[\d.]+(e[-+]?\d+)?", value)
+    return named.get(value, value) if plain else repr(value)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -82,7 +82,8 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, FossilWarning):
-        typer.secho(f"warning: {message}", fg="yellow", err=True)
+        text = message.args[0] if isinstance(message, Warning) else message  # with flags; `str` has Python's keywords
+        typer.secho(f"warning: {text}", fg="yellow", err=True)
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 

@@ -77,7 +77,7 @@ def test_vectors_of_very_different_length_are_warned_about(tmp_path: Path, longe
     vectors[:6] *= longer
     write_vectors(run.path, run.graph.ids, vectors)
     run = Run.open(run.path)
-    expectation = pytest.warns(FossilWarning, match="--protocol paper-unit-rows") if warned else nullcontext()
+    expectation = pytest.warns(FossilWarning, match="protocol='paper-unit-rows'") if warned else nullcontext()
     with expectation:
         evaluate_runs([run], PAPER, splits=1, device="cpu")
     evaluate_runs([run], protocol("paper-unit-rows"), splits=1, device="cpu")  # any warning is an error here

@@ -161,7 +161,7 @@ def test_the_largest_seed_and_seeds_of_numpy_are_taken() -> None:
 
 def test_a_run_is_not_continued_and_replaced_at_once(tmp_path: Path) -> None:
     fit_ring(out=tmp_path)
-    with pytest.raises(SettingError, match="--resume and --force contradict each other"):
+    with pytest.raises(SettingError, match="resume=True and force=True contradict each other"):
         fit_ring(out=tmp_path, resume=True, force=True)
     assert (tmp_path / "summary.json").exists()
 
