@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fossil.errors import GraphError
+import numpy as np
+
+from fossil.errors import FossilError, UnknownNodeError
 from fossil.graph.graph import Array, Graph
 from fossil.methods.base import Method
 from fossil.runs.config import RunConfig
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@dataclass(frozen=True, eq=False)
-class Embeddings:
-    """Vectors of nodes.
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Embeddings(Mapping[Any, Array]):
+    """Vectors of nodes: a mapping from node id to vector, in the order of the graph.
+
+    Ids are found by what they read as: `7` and `"7"` are one node.
 
     Attributes:
         ids: N node ids.
         vectors: N×D float32.
         fusion: λ per node (N), where the method has it.
+
+    >>> found = Embeddings(np.array(["ada", "bob"]), np.eye(2, dtype=np.float32), None)
+    >>> found
+    Embeddings(nodes=2, width=2)
+    >>> found["ada"], "eve" in found, list(found)
+    (array([1., 0.], dtype=float32), False, ['ada', 'bob'])
+    >>> np.asarray(found).shape, sorted(dict(found))
+    ((2, 2), ['ada', 'bob'])
+    >>> found.to_frame().loc["bob"].tolist()
+    [0.0, 1.0]
     """
 
     ids: Array
@@ -31,23 +49,59 @@ class Embeddings:
         """Return the vector of one node, by its id.
 
         Raises:
-            GraphError: there is no such node.
+            UnknownNodeError: there is no such node; it is a KeyError and a GraphError.
         """
         row = self._rows.get(str(key))
         if row is None:
-            raise GraphError(f"Node {str(key)!r} has no vector here.", remedy="Check the spelling.")
+            example = f"; ids here look like {str(self.ids[0])!r}" if len(self) else ""
+            raise UnknownNodeError(f"Node {str(key)!r} has no vector here.", remedy=f"Check the spelling{example}.")
         vector: Array = self.vectors[row]
         return vector
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ids.tolist())
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __contains__(self, key: object) -> bool:
+        return str(key) in self._rows
+
+    # Two results are equal if they are one: a mapping of arrays has no truth value to compare by.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.vectors, dtype=dtype, copy=copy)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the vectors as a data frame: a row a node under its id, and columns v0, v1, ...
+
+        Raises:
+            FossilError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise FossilError(
+                "A data frame needs pandas, which is not installed.", remedy="pip install 'fossil-gnn[tables]'"
+            ) from error
+        columns = [f"v{i}" for i in range(self.vectors.shape[1])]
+        return pd.DataFrame(self.vectors, index=pd.Index(self.ids, name="id"), columns=columns)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._shown().items())})"
+
+    def _shown(self) -> dict[str, object]:
+        """What its one line says."""
+        return {"nodes": len(self), "width": self.vectors.shape[1]}
 
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {str(key): row for row, key in enumerate(self.ids.tolist())}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FitResult(Embeddings):
     """The vectors of a graph's nodes, and how they came about.
 
@@ -64,3 +118,7 @@ class FitResult(Embeddings):
     config: RunConfig
     history: list[dict[str, float]]
     path: Path | None = None
+
+    def _shown(self) -> dict[str, object]:
+        asked = {"graph": self.config.graph, "method": self.config.method, "seed": self.config.seed}
+        return super()._shown() | asked | {"epochs": len(self.history)}

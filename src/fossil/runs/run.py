@@ -197,7 +197,7 @@ class Run:
         return loaded.graph, 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NewEmbeddings(Embeddings):
     """Vectors of other nodes than a run was trained on.
 
