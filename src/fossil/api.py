@@ -33,6 +33,8 @@ def embed(
     precision: str = "float32",
     replay: bool = True,
     checkpoint_seconds: float = 15.0,
+    label: str | None = None,
+    roles: Mapping[str, str] | None = None,
     treatment: Treatment | Mapping[str, Any] | None = None,
     resume: bool = False,
     force: bool = False,
@@ -56,12 +58,16 @@ def embed(
         precision: of products outside the transport solver, `float32`, `tf32` or `bfloat16`.
         replay: on a GPU, capture the training step once as a CUDA graph and replay it.
         checkpoint_seconds: least time between two checkpoints.
+        label: the column of classes; `label`, `class`, `target` or `y` when nothing is said. Training never sees it,
+            unless the method needs labels.
+        roles: what other columns are (`numeric`, `boolean`, `categorical`, `drop`, `id`), by name; the rest is
+            inferred.
         treatment: what is done about self loops, direction and other oddities.
         resume: go on with the run in `out`.
         force: replace the run in `out`.
         use_recipe: apply the settings published for this graph, if any.
         progress: show a progress bar.
-        **reading: further arguments of `fossil.open_graph`, such as `label` or `roles`.
+        **reading: further arguments of `fossil.open_graph`, such as `edges` or `structural_features`.
 
     Returns:
         Vectors keyed by the caller's own node ids.
@@ -89,6 +95,8 @@ def embed(
         force=force,
         treatment=treatment,
         use_recipe=use_recipe,
+        label=label,
+        roles=roles,
         **reading,
     )
     return fit(plan, LiveReporter(Console(stderr=True)) if progress else Silent())

@@ -204,6 +204,9 @@ in_town(
 in_town("subgraphs larger than any component", spoil=edges(*((person(i), person(i ^ 1)) for i in range(NODES))))
 
 
+in_town("a label, and another column that is called like one", "--label", "city")
+
+
 @case("a column of free text")
 def _(folder: Path) -> list[str]:
     def write(people: Rows) -> None:

@@ -24,7 +24,7 @@ ColumnRole: TypeAlias = Literal["numeric", "boolean", "categorical", "drop", "la
 Scale: TypeAlias = Literal["auto", "standard", "none"]
 
 ROLES: tuple[str, ...] = get_args(ColumnRole)
-LABEL_NAMES = ("label", "class", "y")
+LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
 
 
@@ -209,21 +209,22 @@ def plan_columns(
     Args:
         table: the nodes the plan is made for.
         roles: what the caller declared, by column; the rest is inferred.
-        label_column: the column of classes; `label`, `class` or `y` when nothing is said.
+        label_column: the column of classes; `label`, `class`, `target` or `y` when nothing is said.
         scale: `standard` standardises numeric columns; `auto` leaves them alone when they look like word counts
             (more than 50 columns, non-negative, fewer than a quarter of the cells filled).
         max_categories: a text column with more distinct values is refused, unless it is declared categorical.
 
     Raises:
-        GraphError: an unknown column or role, free text, or a numeric column with a cell that is no finite number.
+        GraphError: an unknown column or role, free text, a numeric column with a cell that is no finite number, or
+            a column called like a label that nobody spoke of, beside another that is the label.
     """
     declared = _checked(roles or {})
     for name in declared:
         if name not in table.columns and name != table.id_column:
             raise _unknown_column(table, name)
+    called_so = [c for c in table.columns if c not in declared and c.lower() in LABEL_NAMES]
     if label_column is None:
-        free = (c for c in table.columns if c not in declared and c.lower() in LABEL_NAMES)
-        label_column = next((c for c, role in declared.items() if role == "label"), next(free, None))
+        label_column = next((c for c, role in declared.items() if role == "label"), next(iter(called_so), None))
     elif label_column not in table.columns:
         raise _unknown_column(table, label_column)
     elif declared.get(label_column, "label") != "label":
@@ -232,6 +233,12 @@ def plan_columns(
         )
     if label_column is not None:
         declared[label_column] = "label"
+    for name in called_so:
+        if name != label_column:
+            raise GraphError(
+                f"Column {name!r} of {table.where} is called like a label, and the label is {label_column!r}.",
+                remedy=f"Leave it out with --column {name}=drop, or declare it numeric, boolean or categorical.",
+            )
     columns = [ColumnPlan(table.id_column, "id")] if table.id_column else []
     columns += [_plan_column(table, name, declared.get(name), max_categories) for name in table.columns]
     if scale == "standard" or (scale == "auto" and not _looks_like_counts(table, columns)):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,8 +144,24 @@ def test_roles_and_labels() -> None:
     np.testing.assert_array_equal(encoded.labels, [0, 1, 0])
     assert encoded.feature_names == ("zip=01", "zip=02")
     assert [(f.kind, f.examples) for f in encoded.findings] == [("empty columns", ("empty",))]
-    assert encode_table(nodes, ColumnChoices(label="zip")).label_names == ("01", "02")
+    chosen = ColumnChoices(label="zip", roles={"Y": "numeric"})
+    assert encode_table(nodes, chosen).label_names == ("01", "02")
     assert encode_table(nodes, ColumnChoices(roles={"Y": "numeric"})).labels is None
+
+
+@pytest.mark.parametrize("choices", [ColumnChoices(label="kind"), ColumnChoices(roles={"kind": "label"})])
+def test_a_column_called_like_a_label_is_no_feature_unless_somebody_says_so(choices: ColumnChoices) -> None:
+    nodes = table(x=["1", "2", "3"], Target=["4", "5", "6"], kind=["p", "q", "p"])
+    assert encode_table(nodes).plan.label_column == "Target"
+    with pytest.raises(GraphError, match=r"'Target' of nodes\.csv is called like a label, and the label is 'kind'"):
+        encode_table(nodes, choices)
+    said = replace(choices, roles={**choices.roles, "Target": "numeric"})
+    assert encode_table(nodes, said).feature_names == ("x", "Target")
+
+
+def test_of_two_columns_called_like_labels_none_becomes_a_feature() -> None:
+    with pytest.raises(GraphError, match=r"'class' of nodes\.csv is called like a label, and the label is 'label'"):
+        plan_columns(table(x=["1", "2"], label=["0", "1"], **{"class": ["cat", "dog"]}))
 
 
 def test_unknown_roles_and_columns_are_named() -> None:

@@ -102,7 +102,7 @@ def test_column_choices_need_columns(folder: Path, tmp_path: Path) -> None:
 
 
 def test_roles_and_label_reach_the_plan(folder: Path) -> None:
-    loaded = read_graph(folder, roles={"age": "drop"}, label="kind")
+    loaded = read_graph(folder, roles={"age": "drop", "label": "categorical"}, label="kind")
     assert loaded.graph.feature_names == ("label=p", "label=q")
     assert loaded.graph.label_names == ("x", "y")
 
