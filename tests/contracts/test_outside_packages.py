@@ -23,7 +23,7 @@ from fossil.readers.npz import NpzFile
 from fossil.readers.registry import readers
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
-FOSSIL = (sys.executable, "-m", "fossil.cli.main")
+FOSSIL = (sys.executable, "-m", "fossil")
 TRAIN = ("--set", "width=8", "--epochs", "2", "--device", "cpu")
 
 
@@ -67,7 +67,8 @@ def install(folder: Path, package: str, modules: dict[str, str], *entry_points: 
 
 def run(*command: str | Path, having: tuple[Path, ...], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command in a process that finds these packages beside the installed ones."""
-    extra = {"PYTHONPATH": os.pathsep.join(map(str, having)), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    path = os.pathsep.join([*map(str, having), os.environ.get("PYTHONPATH", "")])
+    extra = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     done = subprocess.run(
         list(map(str, command)), cwd=cwd, env=os.environ | extra, capture_output=True, text=True, check=False
     )

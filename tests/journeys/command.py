@@ -18,7 +18,7 @@ from unittest import mock
 # Small enough for a fraction of a second an epoch.
 QUICK = ("--set", "hidden=32", "--set", "width=16", "--set", "subgraph_size=5", "--set", "num_anchors=20")
 QUICK = (*QUICK, "--device", "cpu")
-PROGRAM = (sys.executable, "-m", "fossil.cli.main")
+PROGRAM = (sys.executable, "-m", "fossil")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from fossil.cli import complete
+
 app = typer.Typer(help="Named graphs, formats, and what is in a graph.", no_args_is_help=True)
 
 
@@ -42,7 +44,9 @@ def list_formats() -> None:
 
 @app.command("describe")
 def describe(
-    source: str = typer.Argument(..., metavar="INPUT", help="A catalogue name or a path."),
+    source: str = typer.Argument(
+        ..., metavar="INPUT", autocompletion=complete.graphs, help="A catalogue name or a path."
+    ),
     edges: Path | None = typer.Option(None, help="Edge table, when INPUT is a node table."),
     label: str | None = typer.Option(None, help="Column of classes."),
     columns: list[str] = typer.Option([], "--column", metavar="NAME=ROLE", help="What a column is; may be repeated."),

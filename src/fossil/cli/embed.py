@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fossil.cli import complete
 from fossil.errors import SettingError
 
 if TYPE_CHECKING:
@@ -24,15 +25,19 @@ def command(
     source: str = typer.Argument(
         ...,
         metavar="INPUT",
+        autocompletion=complete.graphs,
         help="A catalogue name (see `fossil data list`), or a path: a folder with nodes.csv and edges.csv, "
         "a node table, or another format (see `fossil data formats`).",
     ),
     out: Path = typer.Option(
         ..., "--out", "-o", help="Folder to write; an existing run is never overwritten without --force."
     ),
-    method: str = typer.Option("fossil", help="Name of the method; `fossil methods` lists them."),
+    method: str = typer.Option(
+        "fossil", autocompletion=complete.methods, help="Name of the method; `fossil methods` lists them."
+    ),
     preset: str | None = typer.Option(
         None,
+        autocompletion=complete.presets,
         help="Named set of switches: released (default) or paper for FOSSIL; `fossil methods` tells those of others.",
     ),
     assignments: list[str] = typer.Option(
@@ -40,6 +45,7 @@ def command(
         "--set",
         "-s",
         metavar="KEY=VALUE",
+        autocompletion=complete.settings,
         help="One setting of the method (`fossil methods --method NAME` lists them); may be repeated.",
     ),
     seed: int = typer.Option(0, help="Everything random is derived from it; 0 to 4294967295."),

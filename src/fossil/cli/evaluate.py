@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fossil.cli import complete
 from fossil.errors import SettingError
 from fossil.report.tables import Format
 
@@ -22,6 +23,7 @@ def command(
     ),
     protocol: str | None = typer.Option(
         None,
+        autocompletion=complete.protocols,
         help="How splits are drawn, what is fitted and what chooses: paper (default), released, or converged; with "
         "-unit-rows added to one of the first two, each vector is divided by its length first. Runs that were trained "
         "on labels are scored on the splits they were trained on, and so are all others beside them.",

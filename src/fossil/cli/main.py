@@ -17,7 +17,6 @@ app = typer.Typer(
     help="Vectors for the nodes of an attributed graph: FOSSIL, other methods that need no labels, and two references "
     "that do, under one protocol.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -46,7 +45,7 @@ def run() -> None:
     """Run the command; bad input ends with one message and status 2, never with a traceback."""
     warnings.showwarning = _show_warning
     try:
-        app()
+        app(prog_name="fossil")  # also as `python -m fossil`
     except FossilError as error:
         typer.secho(f"error: {error.what}", fg="red", err=True)
         if error.remedy:
@@ -86,7 +85,3 @@ def _show_warning(
         typer.secho(f"warning: {text}", fg="yellow", err=True)
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
-
-
-if __name__ == "__main__":
-    run()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fossil.cli import complete
 from fossil.report.tables import Format, Table
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    method: str | None = typer.Option(None, metavar="NAME", help="Show the settings and recipes of this method."),
+    method: str | None = typer.Option(
+        None, metavar="NAME", autocompletion=complete.methods, help="Show the settings and recipes of this method."
+    ),
     form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed."),
 ) -> None:
     """List the methods, or the settings of one."""
