@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import re
 import typing
@@ -49,8 +50,17 @@ def make_graph(kind: str) -> Graph:
     if kind == "zero features":
         features[:5] = 0
     labels = np.arange(NODES) % 3
-    stored = sp.csr_array(features) if kind == "sparse features" else features
+    stored = sp.csr_array(features) if "sparse features" in kind else features
+    if kind == "disordered sparse features":
+        stored = disordered(stored)
     return Graph(kind, sp.csr_array(edges.astype(np.float32)), stored, np.arange(NODES), labels=labels)
+
+
+def disordered(matrix: sp.csr_array) -> sp.csr_array:
+    """Return an equal matrix in float64 with indices in falling order, and every entry stored as two halves."""
+    reverse = np.concatenate([np.arange(b, a, -1) - 1 for a, b in itertools.pairwise(matrix.indptr)])
+    data, indices = (np.repeat(part[reverse], 2) for part in (matrix.data.astype(np.float64) / 2, matrix.indices))
+    return sp.csr_array((data, indices, 2 * matrix.indptr), shape=matrix.shape)
 
 
 KINDS = ["plain", "isolated nodes", "directed", "one feature", "sparse features", "zero features"]
@@ -110,6 +120,16 @@ def assert_finite(records: list[dict[str, float]], trained: Trainer) -> None:
 def test_two_steps_give_finite_losses_weights_and_embeddings(name: str, preset: str, graph: str) -> None:
     trained = trainer(name, preset, graph=graph)
     assert_finite(train(trained), trained)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_features_in_disorder_train_to_the_same_bits(name: str) -> None:
+    in_order, disorder = (trainer(name, graph=kind) for kind in ("sparse features", "disordered sparse features"))
+    assert train(in_order, epochs=1) == train(disorder, epochs=1)
+    for key, value in in_order.method.state_dict().items():
+        assert torch.equal(value, disorder.method.state_dict()[key]), key
+    vectors = [trained.method.encode(trained.prepared).vectors for trained in (in_order, disorder)]
+    assert torch.equal(*vectors)
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)

@@ -25,10 +25,13 @@ Features: TypeAlias = Any  # an Array or a sp.csr_array; SciPy ships no types to
 class Graph:
     """N nodes with features, edges, and the caller's own node ids.
 
+    What is given is brought into the form below. Arrays that have it already are shared, not copied; the caller's own
+    are never changed.
+
     Attributes:
         name: what to call it in tables.
         adjacency: N×N CSR of float32 ones, sorted, without duplicates; row i lists the nodes that i points to (A).
-        features: N×F float32, dense or CSR (X).
+        features: N×F float32, dense and contiguous, or CSR, sorted, without duplicates and stored zeros (X).
         ids: N distinct ids, strings or integers, as the caller wrote them.
         labels: N class numbers, -1 where unknown; N×T zeros and ones for T binary tasks; None without labels.
         label_names: the caller's name of each class.
@@ -36,7 +39,7 @@ class Graph:
         findings: what was noticed while reading, and what was done about it.
 
     Raises:
-        GraphError: the parts do not fit together, or a feature is NaN or infinite.
+        GraphError: the parts do not fit together, an edge has a weight other than 1, or a feature is no finite float32.
     """
 
     name: str
@@ -67,20 +70,39 @@ class Graph:
             )
         if self.labels is not None and len(self.labels) != nodes:
             raise GraphError(f"There are {len(self.labels)} labels for {nodes} nodes.", remedy="Give each node one.")
-        stored = self.features.data if sp.issparse(self.features) else self.features
+        for name, value in self._canonical_parts().items():
+            object.__setattr__(self, name, value)
+        self._check_values()
+
+    def _canonical_parts(self) -> dict[str, Any]:
+        """Return every array in its form, read-only."""
+        parts: dict[str, Any] = {"adjacency": _canonical_csr(self.adjacency), "ids": _frozen(np.asarray(self.ids))}
+        if sp.issparse(self.features):
+            parts["features"] = _canonical_csr(self.features)
+        else:
+            parts["features"] = _frozen(_as_float32(np.asarray(self.features)))
+        if self.labels is not None:
+            parts["labels"] = _frozen(_class_numbers(np.asarray(self.labels)))
+        return parts
+
+    def _check_values(self) -> None:
+        weights = self.adjacency.data
+        if not (weights == 1).all():
+            row = int(np.searchsorted(self.adjacency.indptr, np.argmax(weights != 1), side="right")) - 1
+            raise GraphError(
+                f"An edge of node {str(self.ids[row])!r} has the weight {weights[weights != 1][0]:g}; edges of a graph "
+                "have none.",
+                remedy="Give an adjacency matrix of ones, each edge once; to leave weights out, open it with "
+                "fossil.open_graph((adjacency, features), treatment=...) and edge_weights='ignore'.",
+            )
+        stored = self.features.data if self.has_sparse_features else self.features
         if not np.isfinite(stored).all():
             row, column = self._first_bad_feature()
             label = self.feature_names[column] if self.feature_names else f"number {column}"
             raise GraphError(
-                f"Feature {label} of node {str(self.ids[row])!r} is NaN or infinite.",
-                remedy="Fill or drop missing values before reading the graph.",
+                f"Feature {label} of node {str(self.ids[row])!r} is NaN, infinite or too large for float32.",
+                remedy="Fill or drop missing values before reading the graph, and scale large ones.",
             )
-        frozen = {"adjacency": _frozen_csr(self.adjacency), "ids": _frozen(self.ids)}
-        frozen["features"] = (_frozen_csr if self.has_sparse_features else _frozen)(self.features)
-        if self.labels is not None:
-            frozen["labels"] = _frozen(self.labels)
-        for name, value in frozen.items():
-            object.__setattr__(self, name, value)
 
     def _first_bad_feature(self) -> tuple[int, int]:
         dense = self.features.toarray() if sp.issparse(self.features) else self.features
@@ -181,8 +203,29 @@ def _frozen(array: Array) -> Array:
     return view
 
 
-def _frozen_csr(matrix: sp.csr_array) -> sp.csr_array:
-    """Return a CSR matrix made of read-only views of the parts of `matrix`."""
-    view = sp.csr_array(matrix)  # shares the parts, copies nothing
-    view.data, view.indices, view.indptr = _frozen(view.data), _frozen(view.indices), _frozen(view.indptr)
+def _canonical_csr(matrix: sp.csr_array) -> sp.csr_array:
+    """Return float32 CSR with sorted indices, no duplicates and no stored zeros, of read-only parts.
+
+    Operations of SciPy sort and sum in place where that was not done before, which read-only parts do not allow.
+    """
+    view = sp.csr_array(matrix)  # shares the parts of a CSR matrix
+    if not (view.has_canonical_format and view.data.all()):
+        view = sp.csr_array(matrix, copy=True)
+        view.sum_duplicates()
+        view.eliminate_zeros()
+    parts = (_as_float32(view.data), view.indices, view.indptr)
+    view.data, view.indices, view.indptr = (_frozen(np.ascontiguousarray(part)) for part in parts)
     return view
+
+
+def _as_float32(array: Array) -> Array:
+    with np.errstate(over="ignore"):  # what does not fit is refused by its node and column
+        return np.ascontiguousarray(array, np.float32)
+
+
+def _class_numbers(labels: Array) -> Array:
+    if labels.dtype.kind not in "iubf" or (labels != np.floor(labels)).any():
+        raise GraphError(
+            f"Labels of type {labels.dtype} are not class numbers.", remedy="Number the classes from 0; -1 is unknown."
+        )
+    return np.ascontiguousarray(labels, np.int64)

@@ -127,6 +127,41 @@ def test_a_graph_is_frozen_and_the_arrays_it_was_made_of_are_not(sparse: bool) -
         array[0] = array[0]
 
 
+def parts_of(matrix: sp.csr_array) -> list[np.ndarray]:
+    return [matrix.data, matrix.indices, matrix.indptr]
+
+
+def test_what_is_in_canonical_form_is_shared() -> None:
+    adjacency = sp.csr_array(np.array([[0, 1], [1, 0]], np.float32))
+    for x in (np.eye(2, dtype=np.float32), sp.csr_array(np.eye(2, dtype=np.float32))):
+        graph = Graph("g", adjacency, x, np.array(["a", "b"]), np.array([0, 1]))
+        theirs = [*parts_of(adjacency), *(parts_of(x) if sp.issparse(x) else [x])]
+        ours = [*parts_of(graph.adjacency), *(parts_of(graph.features) if sp.issparse(x) else [graph.features])]
+        for own, given in zip(ours, theirs, strict=True):
+            assert np.shares_memory(own, given)
+
+
+def test_what_is_not_is_brought_into_it_and_the_callers_own_left_alone() -> None:
+    # Row 0 in falling order, row 1 with an entry in two parts, row 2 with a stored zero.
+    data, indices, indptr = np.array([3.0, 1.0, 0.5, 1.5, 0.0, 4.0]), np.array([2, 0, 1, 1, 0, 2]), [0, 2, 4, 6]
+    features = sp.csr_array((data, indices, indptr), shape=(3, 3))
+    adjacency = sp.csr_array((np.ones(3), np.array([2, 1, 0]), [0, 2, 3, 3]), shape=(3, 3))
+    labels = np.array([0.0, 1.0, -1.0])
+    before = [part.copy() for matrix in (features, adjacency) for part in parts_of(matrix)]
+    graph = Graph("g", adjacency, features, np.array(["a", "b", "c"]), labels)
+    for part, then in zip([*parts_of(features), *parts_of(adjacency)], before, strict=True):
+        np.testing.assert_array_equal(part, then)
+    np.testing.assert_array_equal(graph.features.toarray(), [[1, 0, 3], [0, 2, 0], [0, 0, 4]])
+    assert graph.features.data.tolist() == [1, 3, 2, 4] and graph.features.indices.tolist() == [0, 2, 1, 2]
+    assert graph.features.dtype == graph.adjacency.dtype == np.float32
+    assert graph.adjacency.indices.tolist() == [1, 2, 0]
+    assert graph.labels is not None and graph.labels.dtype == np.int64 and labels.dtype == np.float64
+    tidy = Graph("h", sp.csr_array(adjacency.toarray()), sp.csr_array(features.toarray()), graph.ids)
+    assert tidy.fingerprint == graph.fingerprint
+    strided = Graph("i", adjacency, np.asfortranarray(features.toarray()), graph.ids)
+    assert strided.features.flags.c_contiguous and strided.features.dtype == np.float32
+
+
 def test_assembling_leaves_the_arrays_of_the_reader_alone() -> None:
     raw = odd_graph()
     assemble(raw)
@@ -158,7 +193,11 @@ def test_rows_answers_in_the_order_asked() -> None:
         ({"ids": np.array(["a"])}, "1 ids for 2 nodes"),
         ({"features": np.ones((3, 1), np.float32)}, r"shape \(3, 1\) for 2 nodes"),
         ({"features": np.array([[1.0], [np.nan]], np.float32), "feature_names": ("age",)}, "age of node 'b' is NaN"),
+        ({"features": np.array([[1.0], [1e300]])}, "number 0 of node 'b' is .*too large for float32"),
         ({"labels": np.zeros(3)}, "3 labels for 2 nodes"),
+        ({"labels": np.array([0.5, 1])}, "are not class numbers"),
+        ({"labels": np.array(["p", "q"])}, "are not class numbers"),
+        ({"adjacency": sp.csr_array(np.array([[0, 0], [0.5, 0]]))}, "edge of node 'b' has the weight 0.5"),
         ({"adjacency": sp.csr_array((2, 3))}, "must be square"),
     ],
 )
