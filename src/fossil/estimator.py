@@ -16,7 +16,7 @@ from fossil.errors import GraphError, SettingError, nearest
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features
 from fossil.methods.registry import Kind, get_method
-from fossil.readers.encoding import ColumnPlan
+from fossil.readers.column import ColumnPlan
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.embeddings import Embeddings

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
-from fossil.cli import complete
+from fossil.cli import complete, reading
 
 app = typer.Typer(help="Named graphs, formats, and what is in a graph.", no_args_is_help=True)
 
@@ -47,20 +45,46 @@ def describe(
     source: str = typer.Argument(
         ..., metavar="INPUT", autocompletion=complete.graphs, help="A catalogue name or a path."
     ),
-    edges: Path | None = typer.Option(None, help="Edge table, when INPUT is a node table."),
-    label: str | None = typer.Option(None, help="Column of classes."),
-    columns: list[str] = typer.Option([], "--column", metavar="NAME=ROLE", help="What a column is; may be repeated."),
-    structural_features: bool = typer.Option(False, "--structural-features", help="Make features from the edges."),
+    edges: reading.Edges = None,
+    label: reading.Label = None,
+    columns: reading.Columns = [],  # noqa: B006
+    structural_features: reading.StructuralFeatures = False,
+    missing: reading.Missing = "refuse",
+    missing_indicator: reading.MissingIndicator = False,
+    direction: reading.Direction = "keep",
+    unknown_edges: reading.UnknownEdges = "refuse",
+    edge_weights: reading.EdgeWeights = "refuse",
+    self_loops: reading.SelfLoops = "remove",
+    duplicates: reading.Duplicates = "merge",
+    isolated: reading.Isolated = "keep",
+    zero_features: reading.ZeroFeatures = "keep",
 ) -> None:
     """Show the size of a graph, what is odd about it, and how its columns become features."""
-    from fossil.cli.embed import parse_roles
     from fossil.cli.show import plain_console, show_graph
     from fossil.graph.describe import describe_graph
+    from fossil.graph.findings import Treatment
     from fossil.readers.source import open_graph
 
     console = plain_console()
     loaded = open_graph(
-        source, edges=edges, label=label, roles=parse_roles(columns), structural_features=structural_features
+        source,
+        treatment=Treatment.build(
+            {
+                "missing": missing,
+                "missing_indicator": missing_indicator,
+                "direction": direction,
+                "unknown_edges": unknown_edges,
+                "edge_weights": edge_weights,
+                "self_loops": self_loops,
+                "duplicates": duplicates,
+                "isolated": isolated,
+                "zero_features": zero_features,
+            }
+        ),
+        edges=edges,
+        label=label,
+        roles=reading.parse_roles(columns),
+        structural_features=structural_features,
     )
     show_graph(console, loaded)
     for topic, text in describe_graph(loaded.graph).items():

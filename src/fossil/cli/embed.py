@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fossil.cli import complete
+from fossil.cli import complete, reading
 from fossil.errors import SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_FILES = "Your own files"
-_ODDITIES = "What is done about oddities"
 _TRAINED = "With a trained run"
 # What can be said beside --run, by the names of the parameters below; the run settles all else.
 _OPEN_WITH_A_RUN = ("source", "out", "device", "force", "edges", "trained", "attach")
@@ -60,33 +58,19 @@ def command(
     picture: bool = typer.Option(
         False, "--map", help="Also draw a 2-D map of the embeddings (map.png); `fossil map` does it later."
     ),
-    edges: Path | None = typer.Option(None, help="Edge table, when INPUT is a node table.", rich_help_panel=_FILES),
-    label: str | None = typer.Option(
-        None,
-        help="Column of classes; only fs_gcn and fs_mlp train on it, all other methods never see it.",
-        rich_help_panel=_FILES,
-    ),
-    columns: list[str] = typer.Option(
-        [],
-        "--column",
-        metavar="NAME=ROLE",
-        help="What a column is: numeric, boolean, categorical, drop, label or id; may be repeated.",
-        rich_help_panel=_FILES,
-    ),
-    structural_features: bool = typer.Option(
-        False, "--structural-features", help="Make features from the edges.", rich_help_panel=_FILES
-    ),
-    direction: str = typer.Option(
-        "keep",
-        help="keep, symmetrize (add the reverse of each edge) or reverse (turn every edge round).",
-        rich_help_panel=_ODDITIES,
-    ),
-    self_loops: str = typer.Option("remove", help="remove, keep or refuse.", rich_help_panel=_ODDITIES),
-    duplicates: str = typer.Option("merge", help="Repeated edges: merge or refuse.", rich_help_panel=_ODDITIES),
-    isolated: str = typer.Option("keep", help="Nodes without edges: keep, drop or refuse.", rich_help_panel=_ODDITIES),
-    zero_features: str = typer.Option(
-        "keep", help="Nodes with all-zero features: keep, drop or refuse.", rich_help_panel=_ODDITIES
-    ),
+    edges: reading.Edges = None,
+    label: reading.Label = None,
+    columns: reading.Columns = [],  # noqa: B006
+    structural_features: reading.StructuralFeatures = False,
+    missing: reading.Missing = "refuse",
+    missing_indicator: reading.MissingIndicator = False,
+    direction: reading.Direction = "keep",
+    unknown_edges: reading.UnknownEdges = "refuse",
+    edge_weights: reading.EdgeWeights = "refuse",
+    self_loops: reading.SelfLoops = "remove",
+    duplicates: reading.Duplicates = "merge",
+    isolated: reading.Isolated = "keep",
+    zero_features: reading.ZeroFeatures = "keep",
     trained: Path | None = typer.Option(
         None, "--run", help="Embed INPUT with this trained run instead of training.", rich_help_panel=_TRAINED
     ),
@@ -131,7 +115,11 @@ def command(
         resume=resume,
         force=force,
         treatment={
+            "missing": missing,
+            "missing_indicator": missing_indicator,
             "direction": direction,
+            "unknown_edges": unknown_edges,
+            "edge_weights": edge_weights,
             "self_loops": self_loops,
             "duplicates": duplicates,
             "isolated": isolated,
@@ -140,7 +128,7 @@ def command(
         use_recipe=recipe,
         edges=edges,
         label=label,
-        roles=parse_roles(columns),
+        roles=reading.parse_roles(columns),
         structural_features=structural_features,
     )
     show_graph(console, plan.loaded)
@@ -161,23 +149,6 @@ def _refuse_settled(context: typer.Context) -> None:
             continue
         spellings = parameter.secondary_opts if context.params[name] is False else parameter.opts
         raise SettingError(f"{spellings[0]} has no effect with --run.", remedy="The run settles it: leave it out.")
-
-
-def parse_roles(columns: list[str]) -> dict[str, str]:
-    """Read `NAME=ROLE` strings.
-
-    >>> parse_roles(["city=categorical", "a=b=numeric"])
-    {'city': 'categorical', 'a=b': 'numeric'}
-    """
-    roles = {}
-    for assignment in columns:
-        name, equals, role = assignment.rpartition("=")
-        if not equals:
-            raise SettingError(
-                f"--column {assignment!r} is not of the form NAME=ROLE.", remedy="Example: city=categorical"
-            )
-        roles[name] = role
-    return roles
 
 
 def _use(

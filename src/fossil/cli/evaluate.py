@@ -99,7 +99,7 @@ def _outside(
         raise SettingError(
             f"{files[0]} holds vectors and no labels.", remedy="Name the graph they belong to with --graph INPUT."
         )
-    from fossil.cli.embed import parse_roles
+    from fossil.cli.reading import parse_roles
     from fossil.evaluation.vectors import read_vectors
     from fossil.readers.source import open_graph
 

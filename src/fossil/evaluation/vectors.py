@@ -16,8 +16,9 @@ from fossil.graph.graph import Array, Graph
 from fossil.readers.base import TableReader
 from fossil.readers.cells import as_floats, plain_cells
 from fossil.readers.encoding import ColumnChoices
+from fossil.readers.frame import id_texts
 from fossil.readers.registry import table_readers
-from fossil.readers.tables import id_column, id_texts
+from fossil.readers.tables import id_column
 
 _VECTOR_KEYS = ("vectors", "embeddings")
 _ID_KEYS = ("ids", "node_ids")
@@ -101,7 +102,7 @@ def _from_arrays(file: Path) -> tuple[list[str] | None, Array]:
 
 def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array]:
     frame = reader.read_frame(file)
-    key = id_column(frame, ColumnChoices())
+    key, _ = id_column(frame, ColumnChoices(), None)
     columns = {name: cells for name, cells in frame.columns.items() if name not in (key, _NO_VECTOR)}
     numbers = {name: as_floats(cells) for name, cells in columns.items()}
     for name, values in numbers.items():
@@ -112,7 +113,7 @@ def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array
                 f"{plain_cells(columns[name])[bad[0]]!r}, not a finite number ({len(bad):,} such cells).",
                 remedy=f"Ids are taken from column {key!r}; every other column must be a number of the vector.",
             )
-    ids = id_texts(frame.columns[key])
+    ids = id_texts(frame.cells(key))
     return ids, np.column_stack(list(numbers.values())) if numbers else np.empty((len(ids), 0))
 
 

@@ -12,6 +12,9 @@ import scipy.sparse as sp
 from fossil.errors import GraphError
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features, Graph
+from fossil.graph.troubles import Troubles
+
+_MOSTLY_ONE_WAY = 0.9  # share of edges without their reverse from which on each may stand for both directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +47,14 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
         raise GraphError(f"{raw.name} has no nodes.", remedy="Check that the node table is not empty.")
     source, target = raw.source.astype(np.int64), raw.target.astype(np.int64)
     _check_positions(np.concatenate([source, target]), nodes)
-    findings = list(raw.findings)
+    findings, troubles = list(raw.findings), Troubles(raw.name)
 
     def note(kind: str, where: Array, done: str, refused: bool) -> None:
         if len(where) == 0:
             return
         examples = tuple(dict.fromkeys(str(raw.ids[i]) for i in where[:20]))[:3]
         if refused:
-            raise GraphError(
+            troubles.add(
                 f"{raw.name} has {len(where):,} {kind} (for example {', '.join(examples)}), which are refused.",
                 remedy="Mend the input or choose another treatment.",
             )
@@ -71,6 +74,8 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
     # Both sides are distinct: saying so spares two hash tables, which cost far more than the sort that remains.
     one_way = ~np.isin(target * nodes + source, keys, assume_unique=True)
     direction_done = {"keep": "kept", "symmetrize": "reverse added", "reverse": "reversed"}[treatment.direction]
+    if treatment.direction == "keep" and np.count_nonzero(one_way) > _MOSTLY_ONE_WAY * len(one_way):
+        direction_done = "kept; if each stands for both directions, choose --direction symmetrize"
     note("edges without their reverse", source[one_way], direction_done, False)
     if treatment.direction == "symmetrize":
         source, target = (
@@ -94,6 +99,7 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
     note("isolated nodes", isolated, _past(treatment.isolated), treatment.isolated == "refuse")
     zero = np.flatnonzero(_row_sums(abs(features)) == 0)
     note("zero feature rows", zero, _past(treatment.zero_features), treatment.zero_features == "refuse")
+    troubles.raise_any()
 
     keep = np.ones(nodes, bool)
     if treatment.isolated == "drop":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from fossil.settings import Settings, setting
+
+Missing: TypeAlias = Literal["refuse", "mean", "median", "most_frequent", "zero"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,16 @@ class Treatment(Settings):
         "edges without their reverse: a node learns from the nodes it points to (keep), from both ends (symmetrize) or "
         "from those that point to it (reverse)",
         origin="the released code trains on the files as they are",
+    )
+    unknown_edges: Literal["refuse", "drop"] = setting("refuse", "edges that name a node which the node table has not")
+    edge_weights: Literal["refuse", "ignore"] = setting(
+        "refuse", "numbers that differ between edges, which no method uses"
+    )
+    missing: Missing = setting(
+        "refuse", "empty cells of numeric, boolean and date columns: refused, or filled with this value of the column"
+    )
+    missing_indicator: bool = setting(
+        False, "one more feature for every column with empty cells: 1 where the cell is empty, else 0"
     )
     isolated: Literal["keep", "drop", "refuse"] = setting("keep", "nodes without any edge")
     zero_features: Literal["keep", "drop", "refuse"] = setting("keep", "nodes whose features are all zero")

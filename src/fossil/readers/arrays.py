@@ -10,9 +10,10 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, encode_labels
-from fossil.graph.findings import Finding
+from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features
-from fossil.readers.tables import id_texts
+from fossil.readers.frame import id_texts
+from fossil.readers.weights import edge_values
 
 
 def raw_from_arrays(
@@ -47,11 +48,14 @@ def raw_from_arrays(
     )
 
 
-def raw_from_adjacency(adjacency: Any, features: Any = None, name: str = "graph") -> RawGraph:
+def raw_from_adjacency(
+    adjacency: Any, features: Any = None, name: str = "graph", treatment: Treatment | None = None
+) -> RawGraph:
     """Read an N×N SciPy sparse matrix (row i points to its columns) and N×F features, dense or sparse.
 
     Raises:
-        GraphError: the matrix is not square, or the features are not numbers.
+        GraphError: the matrix is not square, its entries differ and `treatment` does not ignore that, or the features
+            are not numbers.
     """
     if not sp.issparse(adjacency) or adjacency.shape[0] != adjacency.shape[1]:
         raise GraphError(
@@ -60,14 +64,14 @@ def raw_from_adjacency(adjacency: Any, features: Any = None, name: str = "graph"
         )
     entries = sp.coo_array(adjacency)
     present = entries.data != 0
-    weighted = int(np.count_nonzero(entries.data[present] != 1))
+    weights = entries.data[present]
     return raw_from_arrays(
         source=entries.row[present],
         target=entries.col[present],
         nodes=int(adjacency.shape[0]),
         features=features,
         name=name,
-        findings=(Finding("edge weights other than 1", weighted, "ignored"),) if weighted else (),
+        findings=edge_values("The adjacency matrix", {"entries": weights}, treatment) if (weights != 1).any() else (),
     )
 
 

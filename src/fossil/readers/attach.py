@@ -12,11 +12,15 @@ from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features, Graph
+from fossil.graph.troubles import Troubles, listed
 from fossil.readers.cells import NodeTable
-from fossil.readers.encoding import LABEL_NAMES, ColumnChoices, ColumnPlan, EncodingPlan, encode_table
+from fossil.readers.column import ColumnPlan
+from fossil.readers.edges import edge_positions, edge_table
+from fossil.readers.encoding import LABEL_NAMES, ColumnChoices, EncodingPlan, encode_table
 from fossil.readers.folder import read_frame, table_paths
+from fossil.readers.frame import Frame, as_ids
 from fossil.readers.read import with_structure
-from fossil.readers.tables import as_ids, edge_positions, id_column, node_table
+from fossil.readers.tables import id_column, node_table, refuse_unusable_ids
 
 
 def attach_tables(
@@ -33,6 +37,11 @@ def attach_tables(
             remedy="Give a folder with nodes and edges, or a node table.",
         )
     nodes_path, edges_path = table_paths(Path(source), edges)
+    if nodes_path is None:
+        raise GraphError(
+            f"{source} has edges and no table of the new nodes.",
+            remedy="Put a node table there; the ids alone will do where the run has no other columns.",
+        )
     return attach(base, plan, nodes_path, edges_path, treatment=treatment)
 
 
@@ -60,19 +69,23 @@ def attach(
         GraphError: a new node has the id of an old one, an edge names a node that is in neither table, or the columns
             do not fit the plan.
     """
-    frame = read_frame(Path(nodes_path))
-    table = node_table(frame, id_column(frame, ColumnChoices(plan=plan)))
+    frame, troubles = read_frame(Path(nodes_path)), Troubles(str(nodes_path))
+    ties = None if edges_path is None else edge_table(read_frame(Path(edges_path)))
+    id_name, noted = id_column(frame, ColumnChoices(plan=plan), ties)
+    table = node_table(frame, id_name)
     new, old = [str(key) for key in table.ids.tolist()], [str(key) for key in base.ids.tolist()]
-    for key, line in zip(new, frame.lines, strict=True):
-        if key in base:
-            raise GraphError(
-                f"{frame.where}, {frame.unit} {line}: node {key!r} is already in graph {base.name!r}.",
-                remedy="List only new nodes; edges may name old ones.",
-            )
-    plan = plan or _plan_of_matrix(base, table)
-    encoded = encode_table(table, ColumnChoices(plan=plan))
-    positions = {key: row for row, key in enumerate([*old, *new])}
-    source, target, ignored = edge_positions(None if edges_path is None else read_frame(Path(edges_path)), positions)
+    with troubles.gathered():
+        refuse_unusable_ids(frame, id_name)
+    with troubles.gathered():
+        _refuse_old(base, frame, [row for row, key in enumerate(new) if key in base], new)
+    with troubles.gathered():
+        plan = plan or _plan_of_matrix(base, table)
+        encoded = encode_table(table, ColumnChoices(plan=plan))
+    with troubles.gathered():
+        positions = {key: row for row, key in enumerate([*old, *new])}
+        source, target, seen = edge_positions(ties, positions, treatment)
+    troubles.raise_any()
+    assert plan is not None
     labels, label_names, odd = _join_labels(base, encoded.labels, encoded.label_names, len(new))
     old_source, old_target = base.adjacency.nonzero()
     if treatment is not None and treatment.direction == "reverse":  # those of `base` are reversed by now
@@ -86,10 +99,21 @@ def attach(
         labels=labels,
         label_names=label_names,
         feature_names=base.feature_names[: base.num_features - len(plan.structural)],
-        findings=(*encoded.findings, *ignored, *odd),
+        findings=(*noted, *encoded.findings, *seen, *odd),
     )
     raw, _ = with_structure(raw, plan, treatment, False, plan)
     return assemble(raw, treatment)
+
+
+def _refuse_old(base: Graph, frame: Frame, rows: list[int], ids: list[str]) -> None:
+    """Raise GraphError if some of the nodes are known already."""
+    if rows:
+        nodes = f"{len(rows):,} nodes of {frame.where} are" if len(rows) > 1 else f"1 node of {frame.where} is"
+        shown = listed((repr(ids[row]) for row in rows), len(rows))
+        raise GraphError(
+            f"{nodes} already in graph {base.name!r}: {shown} ({frame.places(rows)}).",
+            remedy="List only new nodes; edges may name old ones.",
+        )
 
 
 def _plan_of_matrix(base: Graph, table: NodeTable) -> EncodingPlan:

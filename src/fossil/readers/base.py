@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from fossil.graph.assemble import RawGraph
+from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
 from fossil.readers.encoding import ColumnChoices, EncodingPlan
-from fossil.readers.tables import Frame
+from fossil.readers.frame import Frame
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,15 @@ class Request:
         choices: about columns.
         edges: the edge table, beside a node table.
         name: what to call the graph; the reader knows a name when None.
+        treatment: what is done about oddities.
+        structural_features: whether features are made from the edges, so that no node table is needed.
     """
 
     choices: ColumnChoices = field(default_factory=ColumnChoices)
     edges: Path | None = None
     name: str | None = None
+    treatment: Treatment = field(default_factory=Treatment)
+    structural_features: bool = False
 
 
 class Found(NamedTuple):
@@ -56,7 +62,7 @@ class Reader(ABC):
     @classmethod
     def accepts(cls, source: Any) -> bool:
         """Tell whether this is such a graph: a `Path` that exists, or an object. By default, by its suffix."""
-        return isinstance(source, Path) and source.suffix.lower() in cls.suffixes
+        return isinstance(source, Path) and split_name(source, cls.suffixes)[1] in cls.suffixes
 
     @classmethod
     @abstractmethod
@@ -88,6 +94,16 @@ class TableReader(Reader):
         from fossil.readers.folder import read_tables
 
         return read_tables(source, request)
+
+
+def split_name(path: Path, suffixes: Iterable[str]) -> tuple[str, str]:
+    """Return the name of a file without that one of `suffixes` it ends in, and the suffix; its last one otherwise.
+
+    >>> split_name(Path("ties.CSV.gz"), (".csv", ".csv.gz"))
+    ('ties', '.csv.gz')
+    """
+    found = next((suffix for suffix in suffixes if path.name.lower().endswith(suffix)), path.suffix.lower())
+    return path.name[: len(path.name) - len(found)], found
 
 
 def instance_of(value: object, module: str, name: str) -> bool:

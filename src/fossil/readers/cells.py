@@ -1,60 +1,131 @@
-"""The cells of a node table: text, numbers, truth values or nothing, and how each is read."""
+"""The cells of a node table: text, numbers, dates, truth values or nothing, and how each is read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Array
+from fossil.graph.troubles import listed
+from fossil.readers.dates import read_dates
 
 Column: TypeAlias = "Sequence[object] | Array"
 
 _TRUTH = {"true": 1.0, "yes": 1.0, "t": 1.0, "y": 1.0, "1": 1.0, "1.0": 1.0}
 _TRUTH |= {"false": 0.0, "no": 0.0, "f": 0.0, "n": 0.0, "0": 0.0, "0.0": 0.0}
 
+# What stands for nothing where a number is expected, in small letters. Among categories only the empty cell does:
+# NA may be Namibia.
+_GAPS = frozenset(("", "na", "n/a", "#na", "#n/a", "nan", "-nan", "null", "none", "<na>", "nat"))
+
+DATES = ("date", "calendar")
+_WANTED = {"boolean": "neither true nor false", **dict.fromkeys(DATES, "no date")}
+
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """N nodes and their columns, cells as the source gave them (text, numbers, truth values, None)."""
+    """N nodes and their columns, cells as the source gave them (text, numbers, truth values, None).
+
+    Attributes:
+        where: the source, for messages.
+        ids: of the nodes.
+        columns: by name.
+        id_column: the column that the ids come from.
+        lines: the place of every row in its source; the ids where it has none.
+        unit: what such a place is.
+    """
 
     where: str
     ids: Array
     columns: Mapping[str, Column]
     id_column: str = ""
+    lines: Sequence[object] | None = None
+    unit: str = "line"
+
+    def places(self, rows: Sequence[int] | Array) -> str:
+        """Return in words where the first few of these rows are.
+
+        >>> NodeTable("n.csv", np.arange(9), {}, lines=range(2, 11)).places([0, 1, 4, 5])
+        'lines 2, 3, 6 and 1 more'
+        """
+        unit, lines = (self.unit, self.lines) if self.lines is not None else ("node", [repr(str(i)) for i in self.ids])
+        return places(unit, lines, rows)
 
 
-def finite_numbers(table: NodeTable, name: str, role: str) -> Array:
-    """Return one column as N doubles.
+def places(unit: str, lines: Sequence[object], rows: Sequence[int] | Array) -> str:
+    """Return in words where the first few of these rows are: `lines 3, 7, 9 and 4 more`."""
+    return f"{unit}{'s' if len(rows) > 1 else ''} {listed((lines[row] for row in rows), len(rows))}"
+
+
+class Numbers(NamedTuple):
+    """One column as N doubles, which cells are empty (N), and the rows whose cells cannot be read."""
+
+    values: Array
+    gaps: Array
+    unreadable: list[int]
+
+
+def read_numbers(table: NodeTable, name: str, role: str, day_first: bool | None = None) -> Numbers:
+    """Read one column as numbers; a cell that says so (NA, null, nan and the like) is empty.
 
     Args:
         table: the nodes.
         name: of the column.
-        role: `boolean` reads truth values (true, yes, 1, ...) as 1 and 0; any other role reads numbers.
-
-    Raises:
-        GraphError: a cell is not a finite number, or not a truth value; it is named.
+        role: `boolean` reads truth values (true, yes, 1, ...) as 1 and 0, `date` and `calendar` read dates as days
+            since 1970-01-01; any other role reads numbers.
+        day_first: whether 03/04/2021 is in April; such cells are no dates when None.
     """
     cells = table.columns[name]
     if role == "boolean":
-        truths = [_TRUTH.get(cell_text(cell).lower(), np.nan) for cell in plain_cells(cells)]
-        values = np.asarray(truths, dtype=np.float64)
+        values = np.asarray([_TRUTH.get(text.lower(), np.nan) for text in cell_texts(cells)], dtype=np.float64)
+    elif role in DATES:
+        values = read_dates(cell_texts(cells), day_first)
     else:
         values = as_floats(cells)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        value = plain_cells(cells)[int(bad[0])]
-        shown = "empty" if not cell_text(value) and not isinstance(value, float) else repr(value)
-        wanted = "true or false" if role == "boolean" else "a finite number"
-        raise GraphError(
-            f"Column {name!r} of node {str(table.ids[bad[0]])!r} in {table.where} is {shown}, not {wanted} "
-            f"({len(bad):,} such cells).",
-            remedy=f"Fill the cells, or choose --column {name}=categorical or --column {name}=drop.",
-        )
-    return values
+    plain, gaps = plain_cells(cells), np.zeros(len(values), dtype=bool)
+    unread = np.flatnonzero(~np.isfinite(values)).tolist()
+    gaps[[row for row in unread if is_gap(plain[row])]] = True
+    return Numbers(values, gaps, [row for row in unread if not gaps[row]])
+
+
+def refuse_unreadable(table: NodeTable, name: str, role: str, rows: Sequence[int], *, order_is_open: bool) -> None:
+    """Raise GraphError if there are such cells; they are counted, and the first few named with their places."""
+    if not rows:
+        return
+    cells = plain_cells(table.columns[name])
+    raise GraphError(
+        f"{_cells(len(rows), name, table)} {_WANTED.get(role, 'no finite number')}: "
+        f"{listed((repr(_shortened(cells[row])) for row in rows), len(rows))} ({table.places(rows)}).",
+        remedy=f"Mend or empty {'them' if len(rows) > 1 else 'it'}, or choose --column {name}=categorical or "
+        f"--column {name}=drop."
+        + (" Dates such as 03/04/2021 leave open which is the month: write 2021-04-03." if order_is_open else ""),
+    )
+
+
+def refuse_gaps(table: NodeTable, name: str, gaps: Array, remedy: str) -> None:
+    """Raise GraphError if there are empty cells; they are counted, and the first few places named."""
+    rows = np.flatnonzero(gaps)
+    if len(rows):
+        raise GraphError(f"{_cells(len(rows), name, table)} empty ({table.places(rows)}).", remedy=remedy)
+
+
+def _cells(count: int, name: str, table: NodeTable) -> str:
+    return (
+        f"{count:,} cell{'s' if count > 1 else ''} of column {name!r} in {table.where} {'are' if count > 1 else 'is'}"
+    )
+
+
+def is_gap(cell: object) -> bool:
+    """Tell whether a cell holds nothing where a number is expected.
+
+    >>> is_gap(" N/A "), is_gap(float("nan")), is_gap("unknown")
+    (True, True, False)
+    """
+    return cell_text(cell).lower() in _GAPS
 
 
 def as_floats(cells: Column) -> Array:
@@ -80,6 +151,11 @@ def plain_cells(column: Column) -> Sequence[object]:
     return list(column.tolist()) if isinstance(column, np.ndarray) else column
 
 
+def cell_texts(column: Column) -> list[str]:
+    """Return the cells as text, empty where they hold nothing."""
+    return [cell_text(cell) for cell in plain_cells(column)]
+
+
 def cell_text(cell: object) -> str:
     """Return a cell as text, empty where it holds nothing.
 
@@ -91,3 +167,7 @@ def cell_text(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))  # a gap turns integers into floats: 3.0 is still category 3
     return str(cell).strip()
+
+
+def _shortened(cell: object, longest: int = 40) -> object:
+    return cell if not isinstance(cell, str) or len(cell) <= longest else cell[: longest - 3] + "..."

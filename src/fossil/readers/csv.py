@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import zlib
 from pathlib import Path
 
 from fossil.errors import GraphError
-from fossil.readers.base import TableReader
-from fossil.readers.tables import Frame, checked_header
+from fossil.graph.troubles import listed
+from fossil.readers.base import TableReader, split_name
+from fossil.readers.frame import Frame, checked_header, without_index
 
 
 class DelimitedTables(TableReader):
-    """CSV with commas or semicolons, TSV with tabs; UTF-8, the first line names the columns."""
+    """CSV with commas or semicolons, TSV with tabs, plain or gzip; UTF-8, the first line names the columns."""
 
     name = "csv"
-    form = "a node table (.csv or .tsv)"
-    suffixes = (".csv", ".tsv")
+    form = "a node table (.csv or .tsv, also with .gz)"
+    suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
     @classmethod
     def read_frame(cls, path: Path) -> Frame:
@@ -28,7 +31,7 @@ class DelimitedTables(TableReader):
         text = _decode(path)
         first = text.partition("\n")[0]
         usual = ";" if first.count(";") > first.count(",") else ","
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else usual
+        delimiter = "\t" if split_name(path, cls.suffixes)[1].startswith(".tsv") else usual
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         rows: list[list[str]] = []
         lines: list[int] = []
@@ -44,19 +47,27 @@ class DelimitedTables(TableReader):
         if not rows:
             raise GraphError(f"{path} is empty.", remedy="The first line must name the columns.")
         header = checked_header(str(path), rows[0])
-        for row, line in zip(rows[1:], lines[1:], strict=True):
-            if len(row) != len(header):
-                raise GraphError(
-                    f"{path}, line {line} has {len(row)} cells, but the header names {len(header)} columns.",
-                    remedy="Every row needs one cell a column; quote cells that contain the delimiter.",
-                )
-        columns = list(zip(*rows[1:], strict=True)) or [()] * len(header)
-        return Frame(str(path), dict(zip(header, columns, strict=True)), lines[1:])
+        ragged = [(line, len(row)) for row, line in zip(rows, lines, strict=True) if len(row) != len(header)]
+        if ragged:
+            shown = listed((f"line {line} has {cells}" for line, cells in ragged), len(ragged))
+            raise GraphError(
+                f"The header of {path} names {len(header)} columns, and {len(ragged):,} "
+                f"row{'s have' if len(ragged) > 1 else ' has'} another number of cells: {shown}.",
+                remedy="Every row needs one cell a column; quote cells that contain the delimiter.",
+            )
+        cells = list(zip(*rows[1:], strict=True)) or [()] * len(header)
+        columns, index = without_index(dict(zip(header, cells, strict=True)))
+        return Frame(str(path), columns, lines[1:], index=index)
 
 
 def _decode(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+        return content.decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise GraphError(f"{path} is not a whole gzip file ({error}).", remedy="Copy or compress it again.") from error
     except UnicodeDecodeError as error:
         raise GraphError(
             f"{path} is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start:,}.",

@@ -7,56 +7,28 @@ so that new nodes get exactly the columns that the old ones had.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias, cast, get_args
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from fossil.errors import GraphError, nearest
 from fossil.graph.assemble import encode_labels
-from fossil.graph.findings import Finding
+from fossil.graph.findings import Finding, Missing
 from fossil.graph.graph import Array, Features
-from fossil.readers.cells import Column, NodeTable, as_floats, cell_text, finite_numbers, plain_cells
+from fossil.graph.troubles import Troubles
+from fossil.readers.cells import DATES, NodeTable, as_floats, cell_texts, plain_cells
+from fossil.readers.column import MEASURED, ROLES, ColumnPlan, ColumnRole, fit_scale, some
+from fossil.readers.dates import day_comes_first, read_dates
 
-ColumnRole: TypeAlias = Literal["numeric", "boolean", "categorical", "drop", "label", "id"]
 Scale: TypeAlias = Literal["auto", "standard", "none"]
 
-ROLES: tuple[str, ...] = get_args(ColumnRole)
 LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
-
-
-@dataclass(frozen=True)
-class ColumnPlan:
-    """How one column is encoded; `scale` 0 marks a constant numeric column, which becomes zeros."""
-
-    name: str
-    role: ColumnRole
-    mean: float = 0.0
-    scale: float = 1.0
-    categories: tuple[str, ...] = ()
-    note: str = ""
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The names of the feature columns this column becomes."""
-        if self.role == "categorical":
-            return tuple(f"{self.name}={category}" for category in self.categories)
-        return (self.name,) if self.role in ("numeric", "boolean") else ()
-
-    def standardise(self, values: Array) -> Array:
-        """Return (values - mean) / scale; zeros for a constant column."""
-        return (values - self.mean) / self.scale if self.scale else np.zeros(len(values))
-
-    def describe(self) -> str:
-        """Say in a few words how the column is encoded."""
-        if self.role == "numeric":
-            plain = "as it is" if (self.mean, self.scale) == (0.0, 1.0) else ""
-            return plain or (f"(x - {self.mean:.4g}) / {self.scale:.4g}" if self.scale else "constant, becomes zeros")
-        text = {"boolean": "0 or 1", "categorical": "one-hot", "drop": "left out", "label": "class", "id": "node id"}
-        return text[self.role] + (f" ({self.note})" if self.note else "")
+FEW_CODES = range(3, 11)  # so many distinct whole numbers may be codes
 
 
 @dataclass(frozen=True)
@@ -83,29 +55,26 @@ class EncodingPlan:
         Raises:
             GraphError: a column of the plan is missing, or a cell cannot be read as its role asks.
         """
-        used = [column for column in self.columns if column.feature_names]
+        used, lost = [column for column in self.columns if column.feature_names], Troubles(table.where)
         for column in used:
             if column.name not in table.columns:
-                raise GraphError(
+                lost.add(
                     f"{table.where} has no column {column.name!r}, which the encoding plan needs.",
                     remedy=nearest(column.name, table.columns),
                 )
-        findings = list(self._notices(table))
+        lost.raise_any()
+        findings, troubles = list(self._notices(table)), Troubles(table.where)
         rows, places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         width = 0
         for column in used:
-            if column.role == "categorical":
-                row, place, unread = _one_hot(column, table.columns[column.name])
-                findings += unread
-                value = np.ones(len(row))
-            else:
-                number = column.standardise(finite_numbers(table, column.name, column.role))
-                row = np.flatnonzero(number)
-                place, value = np.zeros(len(row), np.int64), number[row]
-            rows.append(row)
-            places.append(place + width)
-            values.append(value.astype(np.float32))
+            with troubles.gathered():
+                entries = column.encode(table)
+                rows.append(entries.rows)
+                places.append(entries.places + width)
+                values.append(entries.values.astype(np.float32))
+                findings += entries.findings
             width += len(column.feature_names)
+        troubles.raise_any()
         row, place, value = np.concatenate(rows), np.concatenate(places), np.concatenate(values)
         shape = (len(table.ids), width)
         features: Features
@@ -118,11 +87,11 @@ class EncodingPlan:
 
     def _notices(self, table: NodeTable) -> Iterator[Finding]:
         known = {column.name for column in self.columns}
-        yield from _finding("columns unknown to the plan", [c for c in table.columns if c not in known], "ignored")
-        constant = [c.name for c in self.columns if c.role == "numeric" and not c.scale]
-        yield from _finding("constant columns", constant, "encoded as zeros")
+        yield from some("columns unknown to the plan", [c for c in table.columns if c not in known], "ignored")
+        constant = [c.name for c in self.columns if c.role in MEASURED and not c.scale]
+        yield from some("constant columns", constant, "encoded as zeros")
         empty = [c.name for c in self.columns if c.role == "drop" and c.note]
-        yield from _finding("empty columns", empty, "left out")
+        yield from some("empty columns", empty, "left out")
 
     def describe(self) -> list[tuple[str, str, str, int]]:
         """Return one row a column for a printed table: column, role, how it is encoded, width."""
@@ -152,20 +121,53 @@ class EncodingPlan:
             ) from error
 
 
+class Declared(NamedTuple):
+    """What a caller said about a column: what it is, and what is done about its empty cells, if that was said."""
+
+    role: ColumnRole
+    missing: Missing | None = None
+
+
 @dataclass(frozen=True)
 class ColumnChoices:
-    """What the user said about columns: roles by name, the label column, or a saved plan."""
+    """What the user said about columns.
+
+    Attributes:
+        roles: what a column is, by name; `numeric:zero` also says how the empty cells of this column are filled.
+        label: the column of classes; `label`, `class` or `y` when nothing is said.
+        plan: a saved plan, in place of all others.
+        scale: `standard` standardises numeric columns; `auto` leaves them alone when they look like word counts (more
+            than 50 columns, non-negative, fewer than a quarter of the cells filled).
+        max_categories: a text column with more distinct values is refused, unless it is declared categorical.
+        missing: what is done about empty cells of numeric, boolean and date columns.
+        missing_indicator: whether one more feature tells the empty cells of a column that has some.
+    """
 
     roles: Mapping[str, str] = field(default_factory=dict)
     label: str | None = None
     plan: EncodingPlan | None = None
     scale: Scale = "auto"
     max_categories: int = 50
+    missing: Missing = "refuse"
+    missing_indicator: bool = False
 
     def __post_init__(self) -> None:
-        _checked(self.roles)
+        self.declared()
         if self.plan is not None and self.roles:
             raise GraphError("Column roles were given together with a saved plan.", remedy="Leave out one of them.")
+
+    def declared(self) -> dict[str, Declared]:
+        """Return the roles, checked.
+
+        Raises:
+            GraphError: a role, or what is said about empty cells, is unknown.
+        """
+        found, troubles = {}, Troubles("This choice of columns")
+        for name, text in self.roles.items():
+            with troubles.gathered():
+                found[name] = _declared(name, text)
+        troubles.raise_any()
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,70 +183,57 @@ class EncodedTable:
 
 
 def encode_table(table: NodeTable, choices: ColumnChoices | None = None) -> EncodedTable:
-    """Plan the columns of `table` (or take the saved plan) and encode them, labels included."""
+    """Plan the columns of `table` (or take the saved plan) and encode them, labels included.
+
+    Raises:
+        GraphError: as `plan_columns` and `EncodingPlan.encode` do.
+    """
     choices = choices or ColumnChoices()
-    plan = choices.plan or plan_columns(
-        table, choices.roles, choices.label, scale=choices.scale, max_categories=choices.max_categories
-    )
+    plan = choices.plan or plan_columns(table, choices)
     features, names, findings = plan.encode(table)
+    if choices.plan is None:
+        findings += _possible_codes(table, plan, choices)
     label = choices.label or plan.label_column
     labels, label_names = None, tuple[str, ...]()
     if label in table.columns and label is not None:
-        labels, label_names = encode_labels([cell_text(cell) for cell in plain_cells(table.columns[label])])
+        labels, label_names = encode_labels(cell_texts(table.columns[label]))
     elif choices.label is not None:
         raise _unknown_column(table, choices.label)
     return EncodedTable(plan, features, names, labels, label_names, findings)
 
 
-def plan_columns(
-    table: NodeTable,
-    roles: Mapping[str, str] | None = None,
-    label_column: str | None = None,
-    *,
-    scale: Scale = "auto",
-    max_categories: int = 50,
-) -> EncodingPlan:
+def plan_columns(table: NodeTable, choices: ColumnChoices | None = None) -> EncodingPlan:
     """Decide how every column of `table` is encoded.
 
-    Args:
-        table: the nodes the plan is made for.
-        roles: what the caller declared, by column; the rest is inferred.
-        label_column: the column of classes; `label`, `class`, `target` or `y` when nothing is said.
-        scale: `standard` standardises numeric columns; `auto` leaves them alone when they look like word counts
-            (more than 50 columns, non-negative, fewer than a quarter of the cells filled).
-        max_categories: a text column with more distinct values is refused, unless it is declared categorical.
-
     Raises:
-        GraphError: an unknown column or role, free text, a numeric column with a cell that is no finite number, or
-            a column called like a label that nobody spoke of, beside another that is the label.
+        GraphError: an unknown column, free text, a cell that is empty or cannot be read, or a column called like a
+            label that nobody spoke of, beside another that is the label; all in one message.
     """
-    declared = _checked(roles or {})
+    choices, troubles = choices or ColumnChoices(), Troubles(table.where)
+    declared = choices.declared()
     for name in declared:
-        if name not in table.columns and name != table.id_column:
-            raise _unknown_column(table, name)
-    called_so = [c for c in table.columns if c not in declared and c.lower() in LABEL_NAMES]
-    if label_column is None:
-        label_column = next((c for c, role in declared.items() if role == "label"), next(iter(called_so), None))
-    elif label_column not in table.columns:
-        raise _unknown_column(table, label_column)
-    elif declared.get(label_column, "label") != "label":
-        raise GraphError(
-            f"Column {label_column!r} is declared {declared[label_column]!r} and label.", remedy="Choose one."
-        )
-    if label_column is not None:
-        declared[label_column] = "label"
-    for name in called_so:
-        if name != label_column:
-            raise GraphError(
-                f"Column {name!r} of {table.where} is called like a label, and the label is {label_column!r}.",
-                remedy=f"Leave it out with --column {name}=drop, or declare it numeric, boolean or categorical.",
-            )
+        with troubles.gathered():
+            if name not in table.columns and name != table.id_column:
+                raise _unknown_column(table, name)
+    with troubles.gathered():
+        called_so = [name for name in table.columns if name not in declared and name.lower() in LABEL_NAMES]
+        label = _label_column(table, choices.label, declared)
+        if label is not None:
+            declared[label] = Declared("label")
+        for name in called_so:
+            if name != label:
+                raise GraphError(
+                    f"Column {name!r} of {table.where} is called like a label, and the label is {label!r}.",
+                    remedy=f"Leave it out with --column {name}=drop, or declare it numeric, boolean or categorical.",
+                )
     columns = [ColumnPlan(table.id_column, "id")] if table.id_column else []
-    columns += [_plan_column(table, name, declared.get(name), max_categories) for name in table.columns]
-    if scale == "standard" or (scale == "auto" and not _looks_like_counts(table, columns)):
-        columns = [
-            fit_scale(c.name, finite_numbers(table, c.name, "numeric")) if c.role == "numeric" else c for c in columns
-        ]
+    for name in table.columns:
+        with troubles.gathered():
+            columns.append(_plan_column(table, name, declared.get(name), choices))
+    troubles.raise_any()
+    scaled = DATES if choices.scale == "auto" and _looks_like_counts(table, columns) else MEASURED
+    if choices.scale != "none":
+        columns = [_scaled(table, column) if column.role in scaled else column for column in columns]
     plan = EncodingPlan(tuple(columns), sparse=True)
     if len(plan.feature_names) <= SPARSE_WIDTH:
         return replace(plan, sparse=False)
@@ -253,84 +242,152 @@ def plan_columns(
     return replace(plan, sparse=bool(filled < SPARSE_DENSITY * features.shape[0] * features.shape[1]))
 
 
-def _plan_column(table: NodeTable, name: str, declared: ColumnRole | None, max_categories: int) -> ColumnPlan:
+def _label_column(table: NodeTable, label: str | None, declared: Mapping[str, Declared]) -> str | None:
+    if label is None:
+        free = (name for name in table.columns if name not in declared and name.lower() in LABEL_NAMES)
+        return next((name for name, said in declared.items() if said.role == "label"), next(free, None))
+    if label not in table.columns:
+        raise _unknown_column(table, label)
+    if label in declared and declared[label].role != "label":
+        raise GraphError(f"Column {label!r} is declared {declared[label].role!r} and label.", remedy="Choose one.")
+    return label
+
+
+def _plan_column(table: NodeTable, name: str, declared: Declared | None, choices: ColumnChoices) -> ColumnPlan:
     cells = plain_cells(table.columns[name])
-    if declared == "drop" or declared == "label" or declared == "id":
-        return ColumnPlan(name, declared)
+    role = None if declared is None else declared.role
+    if role == "drop" or role == "label" or role == "id":
+        return ColumnPlan(name, role)
     if any(isinstance(cell, list | tuple | dict | set | np.ndarray) for cell in itertools.islice(cells, 100)):
         raise GraphError(
             f"Column {name!r} of {table.where} holds lists, not single values.",
             remedy=f"Spread it over numeric columns, one number a cell, or leave it out with --column {name}=drop.",
         )
-    if declared == "numeric" or declared == "boolean":
-        return ColumnPlan(name, declared)
-    texts = [cell_text(cell) for cell in cells]
+    texts = cell_texts(cells)
+    role = role or _inferred(texts, cells)
+    if role is None:
+        return ColumnPlan(name, "drop", note="empty")
+    missing = (declared and declared.missing) or choices.missing
+    if role == "categorical":
+        return _plan_categories(table, name, texts, declared is not None, missing, choices)
+    order = day_comes_first(texts) if role in DATES else None
+    return _with_fill(table, ColumnPlan(name, role, day_first=order), missing, choices.missing_indicator)
+
+
+def _inferred(texts: Sequence[str], cells: Sequence[object]) -> ColumnRole | None:
+    """Return what a column seems to be, None where it is empty.
+
+    A few unreadable cells do not make numbers or dates a category: they are reported as errors instead.
+    """
     present = [text for text in texts if text]
-    if declared is None:
-        if not present:
-            return ColumnPlan(name, "drop", note="empty")
-        if all(text.lower() in ("true", "false") for text in present):
-            return ColumnPlan(name, "boolean")
-        # A few unreadable cells do not make numbers a category: they are reported as errors instead.
-        if 2 * np.count_nonzero(~np.isnan(as_floats(cells))) > len(present):
-            return ColumnPlan(name, "numeric")
+    if not present:
+        return None
+    if all(text.lower() in ("true", "false") for text in present):
+        return "boolean"
+    if 2 * np.count_nonzero(~np.isnan(as_floats(cells))) > len(present):
+        return "numeric"
+    # Either order of day and month will do here: dates that leave it open are still dates, and refused as such.
+    if 2 * max(np.count_nonzero(~np.isnan(read_dates(present, order))) for order in (True, False)) > len(present):
+        return "date"
+    return "categorical"
+
+
+def _plan_categories(
+    table: NodeTable, name: str, texts: Sequence[str], declared: bool, missing: Missing, choices: ColumnChoices
+) -> ColumnPlan:
+    present = [text for text in texts if text]
     categories = tuple(sorted(set(present)))
-    if declared is None and len(categories) > max_categories:
+    if not declared and len(categories) > choices.max_categories:
         example = present[0] if len(present[0]) <= 60 else present[0][:57] + "..."
         raise GraphError(
             f"Column {name!r} of {table.where} is text with {len(categories):,} distinct values "
-            f"(for example {example!r}); at most {max_categories} are taken as categories.",
+            f"(for example {example!r}); at most {choices.max_categories} are taken as categories.",
             remedy=f"Leave it out with --column {name}=drop, force it with --column {name}=categorical, or replace it "
             "by numeric columns such as sentence embeddings.",
         )
-    return ColumnPlan(name, "categorical", categories=categories)
+    most = max(categories, key=Counter(present).__getitem__) if missing == "most_frequent" and categories else None
+    indicator = choices.missing_indicator and len(present) < len(texts)
+    return ColumnPlan(name, "categorical", categories=categories, fill=most, indicator=indicator)
+
+
+def _with_fill(table: NodeTable, column: ColumnPlan, missing: Missing, indicator: bool) -> ColumnPlan:
+    """Return the plan with what empty cells become, and the earliest date."""
+    hint = f"Fill them, choose --missing median (or mean, most_frequent, zero), or --column {column.name}=drop."
+    filling = column if missing == "refuse" else replace(column, fill=0.0)
+    values, gaps = filling.numbers(table, hint)
+    present = values[~gaps]
+    start = float(np.floor(present.min())) if column.role in DATES and len(present) else 0.0
+    if missing == "refuse":
+        return replace(column, start=start)
+    if len(present) == 0:
+        raise GraphError(
+            f"Column {column.name!r} of {table.where} is empty, so that there is no {missing} of it.",
+            remedy=f"Leave it out with --column {column.name}=drop.",
+        )
+    fill = start + statistic(present - start, missing)
+    return replace(column, start=start, fill=fill, indicator=indicator and bool(gaps.any()))
+
+
+def statistic(values: Array, name: str) -> float:
+    """Return one number that stands for the others.
+
+    Args:
+        values: at least one.
+        name: `mean`, `median`, `most_frequent` (the least of several) or `zero`.
+    """
+    if name == "mean":
+        return fit_scale("", values).mean
+    if name == "median":
+        return float(np.median(values))
+    if name == "most_frequent":
+        distinct, counts = np.unique(values, return_counts=True)
+        return float(distinct[counts.argmax()])
+    return 0.0
+
+
+def _scaled(table: NodeTable, column: ColumnPlan) -> ColumnPlan:
+    fitted = fit_scale(column.name, column.numbers(table)[0] - column.start)
+    return replace(column, mean=fitted.mean, scale=fitted.scale)
 
 
 def _looks_like_counts(table: NodeTable, columns: Sequence[ColumnPlan]) -> bool:
-    numeric = [column.name for column in columns if column.role == "numeric"]
+    numeric = [column for column in columns if column.role == "numeric"]
     if len(numeric) <= SPARSE_WIDTH:
         return False
     filled = 0
-    for name in numeric:
-        values = finite_numbers(table, name, "numeric")
+    for column in numeric:
+        values = column.numbers(table)[0]
         if values.min(initial=0.0) < 0:
             return False
         filled += int(np.count_nonzero(values))
     return filled < SPARSE_DENSITY * len(numeric) * len(table.ids)
 
 
-def fit_scale(name: str, values: Array) -> ColumnPlan:
-    """Return a numeric column plan with the mean and (population) standard deviation of `values`."""
-    if len(values) == 0 or values.min() == values.max():
-        return ColumnPlan(name, "numeric", mean=float(values[0]) if len(values) else 0.0, scale=0.0)
-    largest = float(np.abs(values).max())  # squares of very large or tiny numbers leave the range of a double
-    unit = values / largest
-    return ColumnPlan(name, "numeric", mean=float(unit.mean() * largest), scale=float(unit.std() * largest))
+def _possible_codes(table: NodeTable, plan: EncodingPlan, choices: ColumnChoices) -> tuple[Finding, ...]:
+    """Return the finding about columns of few whole numbers, which may be codes of categories."""
+    numeric = [c for c in plan.columns if c.role == "numeric" and c.name not in choices.roles]
+    if len(numeric) > SPARSE_WIDTH:
+        return ()
+    names = []
+    for column in numeric:
+        values, gaps = column.numbers(table)
+        distinct = np.unique(values[~gaps])
+        # A value of a category comes more than now and then.
+        if len(distinct) in FEW_CODES and 5 * len(distinct) <= len(values) and (distinct == np.floor(distinct)).all():
+            names.append(column.name)
+    return some("columns of few whole numbers", names, "taken as numbers; for codes say --column NAME=categorical")
 
 
-def _one_hot(column: ColumnPlan, cells: Column) -> tuple[Array, Array, list[Finding]]:
-    number = {category: i for i, category in enumerate(column.categories)}
-    texts = [cell_text(cell) for cell in plain_cells(cells)]
-    codes = np.asarray([number.get(text, -1) for text in texts], dtype=np.int64)
-    unknown = [text for text, code in zip(texts, codes, strict=True) if code < 0 and text]
-    empty = sum(not text for text in texts)
-    findings = list(_finding(f"unknown categories in column {column.name!r}", unknown, "encoded as zeros"))
-    if empty:
-        findings.append(Finding(f"empty cells in column {column.name!r}", empty, "encoded as zeros"))
-    rows = np.flatnonzero(codes >= 0)
-    return rows, codes[rows], findings
-
-
-def _finding(kind: str, examples: Sequence[str], done: str) -> Iterator[Finding]:
-    if examples:
-        yield Finding(kind, len(examples), done, tuple(dict.fromkeys(examples))[:3])
-
-
-def _checked(roles: Mapping[str, str]) -> dict[str, ColumnRole]:
-    for column, role in roles.items():
-        if role not in ROLES:
-            raise GraphError(f"Column {column!r} has unknown role {role!r}.", remedy=nearest(role, ROLES))
-    return {column: cast(ColumnRole, role) for column, role in roles.items()}
+def _declared(name: str, text: str) -> Declared:
+    role, _, missing = text.partition(":")
+    if role not in ROLES:
+        raise GraphError(f"Column {name!r} has unknown role {role!r}.", remedy=nearest(role, ROLES))
+    if missing and missing not in get_args(Missing):
+        raise GraphError(
+            f"Column {name!r} has the unknown choice {missing!r} for empty cells.",
+            remedy=nearest(missing, get_args(Missing)),
+        )
+    return Declared(cast(ColumnRole, role), cast(Missing, missing) if missing else None)
 
 
 def _unknown_column(table: NodeTable, name: str) -> GraphError:

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fossil.errors import GraphError
-from fossil.readers.base import Found, Reader, Request
+from fossil.graph.troubles import Troubles
+from fossil.readers.base import Found, Reader, Request, split_name
+from fossil.readers.edges import named_ends
+from fossil.readers.frame import Frame
 from fossil.readers.registry import table_readers
-from fossil.readers.tables import Frame, raw_from_frames
+from fossil.readers.tables import raw_from_frames
 
 
 class Folder(Reader):
@@ -30,30 +33,63 @@ class Folder(Reader):
 
 
 def read_tables(source: Path, request: Request) -> Found:
-    """Read the node table and the edge table that a folder, or a node table, stands for.
+    """Read the node table and the edge table that a folder, or a table, stands for.
+
+    An edge table alone will do where features are made from the edges.
 
     Raises:
         GraphError: a file is missing, malformed, or does not fit the other one.
     """
     nodes, edges = table_paths(source, request.edges)
-    folder_names_it = source.is_dir() or source.stem == "nodes"
-    title = request.name or (nodes.resolve().parent.name if folder_names_it else source.stem)
-    edge_frame = None if edges is None else read_frame(edges)
-    return Found(*raw_from_frames(read_frame(nodes), edge_frame, request.choices, title))
+    troubles, node_frame, edge_frame = Troubles(str(source)), None, None
+    with troubles.gathered():
+        node_frame = None if nodes is None else read_frame(nodes)
+    with troubles.gathered():
+        edge_frame = None if edges is None else read_frame(edges)
+    troubles.raise_any()
+    if edges is None and node_frame is not None and named_ends(node_frame) is not None:
+        node_frame, edge_frame = None, node_frame
+    if node_frame is None and not request.structural_features:
+        raise GraphError(
+            f"{source} has edges and no node table ({_wanted()}).",
+            remedy="Put a node table beside the edges, or take the nodes from the edges and make features of them with "
+            "--structural-features.",
+        )
+    name = request.name or _title(source)
+    return Found(*raw_from_frames(node_frame, edge_frame, request.choices, name, treatment=request.treatment))
 
 
-def table_paths(source: Path, edges: Path | None) -> tuple[Path, Path | None]:
-    """Return the node file and the edge file that a folder, or a node file, stands for.
+def _title(source: Path) -> str:
+    """Return the name of the folder, or of the file unless that says only what is in it."""
+    stem = split_name(source, table_readers())[0]
+    if source.is_dir():
+        return source.resolve().name
+    return source.resolve().parent.name if stem in ("nodes", "edges") else stem
+
+
+def table_paths(source: Path, edges: Path | None) -> tuple[Path | None, Path | None]:
+    """Return the node file and the edge file that a folder, or a file, stands for; at least one of them.
+
+    A file is taken as the node table, unless it is the one called `edges`.
 
     Raises:
-        GraphError: a folder without exactly one node file, or with several edge files.
+        GraphError: a folder with neither, or with several node files or several edge files.
     """
     folder = source if source.is_dir() else source.parent
-    nodes = _only(folder, "nodes") if source.is_dir() else source
-    if nodes is None:
-        wanted = ", ".join(f"nodes{suffix}" for suffix in table_readers())
-        raise GraphError(f"Folder {folder} has none of {wanted}.", remedy="Put a node table there, or name the file.")
-    return nodes, edges or _only(folder, "edges")
+    edges = edges or _only(folder, "edges")
+    if source.is_dir():
+        nodes = _only(folder, "nodes")
+    else:
+        nodes = None if edges is not None and source.resolve() == edges.resolve() else source
+    if nodes is None and edges is None:
+        raise GraphError(
+            f"Folder {folder} has none of {_wanted()}.", remedy="Put a node table there, or name the file."
+        )
+    return nodes, edges
+
+
+def _wanted() -> str:
+    return ", ".join(f"nodes{suffix}" for suffix in table_readers())
 
 
 def read_frame(path: Path) -> Frame:
@@ -62,7 +98,8 @@ def read_frame(path: Path) -> Frame:
     Raises:
         GraphError: the file is missing, unreadable, empty or malformed.
     """
-    known, suffix = table_readers(), path.suffix.lower()
+    known = table_readers()
+    suffix = split_name(path, known)[1]
     if suffix not in known:
         raise GraphError(f"{path} is no table this package reads.", remedy=f"Use one of {', '.join(known)}.")
     if not path.is_file():

@@ -25,7 +25,7 @@ class GraphMLFile(Reader):
         Raises:
             GraphError: it is not GraphML, or an attribute cannot be encoded.
         """
-        return read_networkx(_parse(source), request.choices, request.name or source.stem)
+        return read_networkx(_parse(source), request, request.name or source.stem)
 
 
 def _parse(path: Path) -> Any:

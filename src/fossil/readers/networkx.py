@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fossil.readers.base import Found, Reader, Request, instance_of
 from fossil.readers.cells import Column
-from fossil.readers.encoding import ColumnChoices
-from fossil.readers.tables import Frame, raw_from_frames
+from fossil.readers.frame import Frame
+from fossil.readers.tables import raw_from_frames
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -32,10 +32,10 @@ class NetworkXGraph(Reader):
         Raises:
             GraphError: two nodes have the same text, or an attribute cannot be encoded.
         """
-        return read_networkx(source, request.choices, request.name or "graph")
+        return read_networkx(source, request, request.name or "graph")
 
 
-def read_networkx(source: nx.Graph[Any], choices: ColumnChoices, name: str) -> Found:
+def read_networkx(source: nx.Graph[Any], request: Request, name: str) -> Found:
     """Read a graph that NetworkX holds, or has parsed."""
     attributes = list(dict.fromkeys(key for _, values in source.nodes(data=True) for key in values))
     keys = list(source.nodes)
@@ -45,15 +45,15 @@ def read_networkx(source: nx.Graph[Any], choices: ColumnChoices, name: str) -> F
     )
     columns: dict[str, Column] = {id_name: [str(key) for key in keys]}
     columns |= {str(key): [source.nodes[node].get(key) for node in keys] for key in attributes}
-    nodes = Frame(f"NetworkX graph {name!r}", columns, range(1, len(keys) + 1), unit="node")
-    return Found(*raw_from_frames(nodes, _edges(source, name), choices, name, id_name))
+    nodes = Frame(f"NetworkX graph {name!r}", columns, [repr(str(key)) for key in keys], unit="node")
+    return Found(*raw_from_frames(nodes, _edges(source, name), request.choices, name, id_name, request.treatment))
 
 
 def _edges(source: nx.Graph[Any], name: str) -> Frame:
-    pairs = [(str(a), str(b)) for a, b in source.edges()]
+    edges = [(str(a), str(b), values) for a, b, values in source.edges(data=True)]
     if not source.is_directed():
-        pairs += [(b, a) for a, b in pairs if a != b]
-    columns: dict[str, Column] = {"source": [a for a, _ in pairs], "target": [b for _, b in pairs]}
-    for key in dict.fromkeys(str(key) for *_, values in source.edges(data=True) for key in values):
-        columns.setdefault(key, [None] * len(pairs))
-    return Frame(f"NetworkX graph {name!r}", columns, range(1, len(pairs) + 1), unit="edge")
+        edges += [(b, a, values) for a, b, values in edges if a != b]
+    columns: dict[str, Column] = {"source": [a for a, *_ in edges], "target": [b for _, b, _ in edges]}
+    for key in dict.fromkeys(key for *_, values in edges for key in values):
+        columns.setdefault(str(key), [values.get(key) for *_, values in edges])
+    return Frame(f"NetworkX graph {name!r}", columns, range(1, len(edges) + 1), unit="edge")

@@ -19,12 +19,14 @@ from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features, Graph
 from fossil.readers.arrays import raw_from_adjacency, raw_from_arrays
 from fossil.readers.base import Found, Reader, Request
+from fossil.readers.weights import edge_values
 from fossil.storage import write_arrays
 
 FORMAT_KEY, FORMAT_VERSION = "fossil_graph", 1
 FEATURE_KEYS = ("x", "features", "node_features", "attr", "attr_matrix")
 LABEL_KEYS = ("y", "labels", "node_labels")
 ID_KEYS = ("ids", "node_ids")
+WEIGHT_KEYS = ("edge_weight", "edge_weights", "weights", "edge_attr")
 
 
 class NpzFile(Reader):
@@ -37,7 +39,7 @@ class NpzFile(Reader):
     @classmethod
     def read(cls, source: Any, request: Request) -> Found:
         """Read the arrays; nothing in the file is executed."""
-        return Found(load_npz(source))
+        return Found(load_npz(source, request.treatment))
 
 
 def write_npz(path: Path, graph: Graph) -> None:
@@ -74,15 +76,15 @@ def read_npz(path: Path, treatment: Treatment | None = None) -> Graph:
     Raises:
         GraphError: the file is missing, damaged, holds Python objects, or has no edges under a known key.
     """
-    found = load_npz(path)
+    found = load_npz(path, treatment)
     return found if isinstance(found, Graph) else assemble(found, treatment)
 
 
-def load_npz(path: Path) -> Graph | RawGraph:
+def load_npz(path: Path, treatment: Treatment | None = None) -> Graph | RawGraph:
     """Return the finished graph of an own file, or the raw parts of somebody else's."""
     arrays = _load_arrays(path)
     try:
-        return _own_graph(path, arrays) if FORMAT_KEY in arrays else _plain_graph(path, arrays)
+        return _own_graph(path, arrays) if FORMAT_KEY in arrays else _plain_graph(path, arrays, treatment)
     except GraphError:
         raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -132,14 +134,14 @@ def _own_graph(path: Path, arrays: Mapping[str, Array]) -> Graph:
     )
 
 
-def _plain_graph(path: Path, arrays: Mapping[str, Array]) -> RawGraph:
+def _plain_graph(path: Path, arrays: Mapping[str, Array], treatment: Treatment | None) -> RawGraph:
     features = _plain_features(arrays)
     labels = _first(arrays, LABEL_KEYS)
     ids = _first(arrays, ID_KEYS)
     if "adj_indptr" in arrays:
-        edges = raw_from_adjacency(_csr(arrays, "adj", tuple(arrays["adj_shape"].tolist())))
+        edges = raw_from_adjacency(_csr(arrays, "adj", tuple(arrays["adj_shape"].tolist())), treatment=treatment)
     elif {"data", "indices", "indptr", "shape"} <= arrays.keys():  # what scipy.sparse.save_npz writes
-        edges = raw_from_adjacency(_csr(arrays, "", tuple(arrays["shape"].tolist())))
+        edges = raw_from_adjacency(_csr(arrays, "", tuple(arrays["shape"].tolist())), treatment=treatment)
     else:
         pairs = arrays["edge_index"] if "edge_index" in arrays else arrays["edges"].T if "edges" in arrays else None
         if pairs is None or pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
@@ -160,8 +162,12 @@ def _plain_graph(path: Path, arrays: Mapping[str, Array]) -> RawGraph:
         label_names=[str(name) for name in arrays.get("class_names", np.empty(0)).tolist()],
         ids=ids,
         name=path.stem,
-        findings=edges.findings,
+        findings=(*edges.findings, *edge_values(str(path), _on_edges(arrays), treatment)),
     )
+
+
+def _on_edges(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {key: arrays[key] for key in WEIGHT_KEYS if key in arrays}
 
 
 def _plain_features(arrays: Mapping[str, Array]) -> Any:

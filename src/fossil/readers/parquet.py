@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fossil.errors import GraphError
 from fossil.readers.base import TableReader
 from fossil.readers.cells import Column
-from fossil.readers.tables import Frame, checked_header
+from fossil.readers.frame import Frame, checked_header, without_index
 
 
 class ParquetTables(TableReader):
@@ -45,4 +46,15 @@ class ParquetTables(TableReader):
             columns[name] = column.to_numpy() if plain and not column.null_count else column.to_pylist()
         if not columns:
             raise GraphError(f"{path} has no columns.", remedy="A table needs at least an id column.")
-        return Frame(str(path), columns, range(1, table.num_rows + 1), unit="row")
+        named = [name for name in _named_index(table.schema) if name in columns]
+        columns, index = without_index({name: columns[name] for name in dict.fromkeys([*named, *columns])})
+        return Frame(str(path), columns, range(1, table.num_rows + 1), unit="row", index=index)
+
+
+def _named_index(schema: Any) -> list[str]:
+    """Return the columns that were the index of a data frame: pandas stores them last, and they come first."""
+    try:
+        stored = (schema.pandas_metadata or {}).get("index_columns", ())
+    except (ValueError, AttributeError):  # metadata that is not what pandas writes
+        return []
+    return [name for name in stored if isinstance(name, str)]

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph
-from fossil.graph.findings import Finding
+from fossil.graph.findings import Treatment
 from fossil.readers.arrays import raw_from_arrays
 from fossil.readers.base import Found, Reader, Request, instance_of
+from fossil.readers.weights import edge_values
 
 
 class PyGData(Reader):
@@ -30,12 +31,12 @@ class PyGData(Reader):
         """Read it.
 
         Raises:
-            GraphError: several node types, or parts that do not fit together.
+            GraphError: several node types, edge weights, or parts that do not fit together.
         """
-        return Found(_raw(source, request.name or "graph"))
+        return Found(_raw(source, request.name or "graph", request.treatment))
 
 
-def _raw(data: Any, name: str) -> RawGraph:
+def _raw(data: Any, name: str, treatment: Treatment) -> RawGraph:
     if hasattr(data, "node_types"):
         raise GraphError(
             f"A {type(data).__name__} with several node types is not one attributed graph.",
@@ -43,7 +44,8 @@ def _raw(data: Any, name: str) -> RawGraph:
         )
     edge_index, features, labels = (getattr(data, key, None) for key in ("edge_index", "x", "y"))
     edges = np.empty((2, 0), np.int64) if edge_index is None else edge_index.detach().cpu().numpy()
-    ignored = tuple(key for key in ("edge_attr", "edge_weight") if getattr(data, key, None) is not None)
+    given = {key: getattr(data, key, None) for key in ("edge_attr", "edge_weight")}
+    values = {key: value.detach().cpu().float().numpy() for key, value in given.items() if value is not None}
     return raw_from_arrays(
         source=edges[0],
         target=edges[1],
@@ -51,7 +53,7 @@ def _raw(data: Any, name: str) -> RawGraph:
         features=_from_tensor(features),
         labels=None if labels is None else labels.detach().cpu().numpy(),
         name=name,
-        findings=(Finding("edge attributes", len(ignored), "ignored", ignored),) if ignored else (),
+        findings=edge_values(f"The {type(data).__name__}", values, treatment),
     )
 
 

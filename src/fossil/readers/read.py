@@ -48,9 +48,10 @@ def read_graph(
         source: a path or an object that one of the readers takes; `fossil data formats` lists them.
         edges: the edge table, when `source` is a node table; `edges.*` beside it when nothing is said.
         treatment: what is done about duplicate edges, self loops and other oddities.
-        roles: what a column is (`numeric`, `boolean`, `categorical`, `drop`, `label`, `id`), by name.
+        roles: what a column is (`numeric`, `boolean`, `categorical`, `date`, `calendar`, `drop`, `label`, `id`), by
+            name; `numeric:zero` also says how the empty cells of this one column are filled.
         label: the column of classes.
-        structural_features: add features computed from the edges.
+        structural_features: add features computed from the edges; a node table is then not needed.
         plan: a saved plan, to encode new data like the old.
         name: what to call the graph.
         scale: whether numeric columns are standardised.
@@ -64,8 +65,17 @@ def read_graph(
     >>> read_graph((ring, np.eye(4)), name="ring").graph
     Graph('ring', nodes=4, edges=4, features=4, classes=0)
     """
-    choices = ColumnChoices(roles=roles or {}, label=label, plan=plan, scale=scale)
-    request = Request(choices, None if edges is None else Path(edges), name)
+    said = treatment or Treatment()
+    choices = ColumnChoices(
+        roles=roles or {},
+        label=label,
+        plan=plan,
+        scale=scale,
+        missing=said.missing,
+        missing_indicator=said.missing_indicator,
+    )
+    structural = structural_features or (plan is not None and bool(plan.structural))
+    request = Request(choices, None if edges is None else Path(edges), name, said, structural)
     found, made = _read(Path(source) if isinstance(source, str) else source, request)
     if isinstance(found, Graph) and treatment is None and not structural_features:
         graph = found if name is None else replace(found, name=name)
@@ -118,7 +128,7 @@ def _as_raw(graph: Graph) -> RawGraph:
         graph.labels,
         graph.label_names,
         graph.feature_names,
-        tuple(finding for finding in graph.findings if finding.done != "kept"),  # what was kept is found again
+        tuple(f for f in graph.findings if not f.done.startswith("kept")),  # what was kept is found again
     )
 
 

@@ -26,9 +26,9 @@ class SciPyMatrix(Reader):
         """Read it.
 
         Raises:
-            GraphError: the matrix is not square, or the features are not numbers.
+            GraphError: the matrix is not square, has weights, or the features are not numbers.
         """
-        return Found(raw_from_adjacency(*_parts(source), request.name or "graph"))
+        return Found(raw_from_adjacency(*_parts(source), request.name or "graph", request.treatment))
 
 
 def _parts(source: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from fossil.graph.graph import Array
 from fossil.graph.structure import undirected
-from fossil.readers.encoding import ColumnPlan, fit_scale
+from fossil.readers.column import ColumnPlan, fit_scale
 
 STRUCTURAL_NAMES = ("log_out_degree", "log_in_degree", "clustering", "core_number", "pagerank")
 _WEDGES_AT_ONCE = 1 << 24

@@ -63,7 +63,7 @@ def test_attach_without_edges_or_labels(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "edges", "message"),
     [
-        ("id,age,kind\nb,2,x\n", None, r"line 2: node 'b' is already in graph 'people'"),
+        ("id,age,kind\nb,2,x\n", None, r"already in graph 'people': 'b' \(line 2\)"),
         ("id,age,kind\nd,2,x\n", "source,target\nd,zed\n", "'zed'"),
         ("id,kind\nd,x\n", None, "no column 'age'"),
     ],

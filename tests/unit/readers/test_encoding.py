@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fossil.errors import GraphError
-from fossil.readers.cells import NodeTable
+from fossil.readers.cells import NodeTable, is_gap
 from fossil.readers.encoding import ColumnChoices, EncodingPlan, encode_table, plan_columns
 
 
@@ -61,26 +61,39 @@ def test_free_text_is_refused_with_remedies() -> None:
         plan_columns(nodes)
     assert "--column bio=drop" in caught.value.remedy and "--column bio=categorical" in caught.value.remedy
     assert "sentence embeddings" in caught.value.remedy
-    assert len(plan_columns(nodes, {"bio": "categorical"}).feature_names) == 51
-    assert plan_columns(nodes, {"bio": "drop"}).feature_names == ()
+    assert len(plan_columns(nodes, ColumnChoices(roles={"bio": "categorical"})).feature_names) == 51
+    assert plan_columns(nodes, ColumnChoices(roles={"bio": "drop"})).feature_names == ()
 
 
-@pytest.mark.parametrize("cell", ["", "unknown", "nan", "inf", None])
-def test_bad_cell_in_numeric_column_is_named(cell: object) -> None:
-    with pytest.raises(GraphError, match=r"'age' of node 'n1'") as caught:
+@pytest.mark.parametrize("cell", ["unknown", "inf", "1,5"])
+def test_bad_cell_in_numeric_column_is_named(cell: str) -> None:
+    with pytest.raises(GraphError, match=rf"1 cell of column 'age'.* no finite number: '{cell}' \(node 'n1'\)"):
         plan_columns(table(age=["1", cell, "3", "4"]))
-    assert (repr(cell) if cell else "empty") in caught.value.what
+
+
+@pytest.mark.parametrize("cell", ["", " ", "nan", "NA", "N/A", "null", "<NA>", None, float("nan")])
+def test_an_empty_cell_is_named_whatever_stands_for_it(cell: object) -> None:
+    with pytest.raises(GraphError, match=r"1 cell of column 'age' in nodes.csv is empty \(node 'n1'\)") as caught:
+        plan_columns(table(age=["1", cell, "3", "4"]))
+    assert "--missing median" in caught.value.remedy and "--column age=drop" in caught.value.remedy
+
+
+def test_what_pandas_takes_for_empty_is_empty() -> None:
+    from pandas._libs.parsers import STR_NA_VALUES
+
+    numbers = {"-1.#IND", "1.#QNAN", "1.#IND", "-1.#QNAN", "#N/A N/A"}  # of old versions of Windows and Excel
+    assert all(is_gap(text) for text in STR_NA_VALUES - numbers)
 
 
 def test_nan_in_a_float_array_is_named() -> None:
-    with pytest.raises(GraphError, match=r"'age' of node 'n0'.* nan"):
+    with pytest.raises(GraphError, match=r"'age' in nodes.csv is empty \(node 'n0'\)"):
         plan_columns(table(age=np.array([np.nan, 1.0])))
 
 
 def test_declared_boolean_refuses_other_words() -> None:
-    with pytest.raises(GraphError, match=r"'b' of node 'n1'.*'perhaps'.*true or false"):
+    with pytest.raises(GraphError, match=r"'b' in nodes.csv is neither true nor false: 'perhaps' \(node 'n1'\)"):
         nodes = table(b=["yes", "perhaps"])
-        plan_columns(nodes, {"b": "boolean"}).encode(nodes)
+        plan_columns(nodes, ColumnChoices(roles={"b": "boolean"})).encode(nodes)
 
 
 def test_lists_in_cells_are_refused() -> None:
@@ -126,14 +139,14 @@ def test_word_counts_stay_sparse_and_unscaled() -> None:
     features = plan_columns(nodes).encode(nodes)[0]
     assert sp.issparse(features) and features.dtype == np.float32
     np.testing.assert_allclose(features.toarray(), words, rtol=1e-6)
-    scaled = plan_columns(nodes, scale="standard").encode(nodes)[0]
+    scaled = plan_columns(nodes, ColumnChoices(scale="standard")).encode(nodes)[0]
     assert isinstance(scaled, np.ndarray)
     np.testing.assert_allclose(scaled, StandardScaler().fit_transform(words), atol=1e-5)
 
 
 def test_many_categories_are_stored_sparse() -> None:
     nodes = table(kind=[f"k{i}" for i in range(60)])
-    features = plan_columns(nodes, {"kind": "categorical"}).encode(nodes)[0]
+    features = plan_columns(nodes, ColumnChoices(roles={"kind": "categorical"})).encode(nodes)[0]
     assert sp.issparse(features) and features.nnz == 60 and features.shape == (60, 60)
 
 
@@ -167,9 +180,9 @@ def test_of_two_columns_called_like_labels_none_becomes_a_feature() -> None:
 def test_unknown_roles_and_columns_are_named() -> None:
     nodes = table(age=["1", "2"])
     with pytest.raises(GraphError, match=r"'age' has unknown role 'number'.*numeric"):
-        plan_columns(nodes, {"age": "number"})
+        plan_columns(nodes, ColumnChoices(roles={"age": "number"}))
     with pytest.raises(GraphError, match=r"no column 'agee'.*'age'"):
-        plan_columns(nodes, {"agee": "numeric"})
+        plan_columns(nodes, ColumnChoices(roles={"agee": "numeric"}))
     with pytest.raises(GraphError, match=r"no column 'target'"):
         encode_table(nodes, ColumnChoices(label="target"))
     with pytest.raises(GraphError, match="saved plan"):
@@ -178,7 +191,7 @@ def test_unknown_roles_and_columns_are_named() -> None:
 
 def test_describe_gives_one_row_a_column() -> None:
     nodes = table(age=["1", "3"], kind=["x", "y"], note=["a", "b"], label=["p", "q"])
-    assert plan_columns(nodes, {"note": "drop"}).describe() == [
+    assert plan_columns(nodes, ColumnChoices(roles={"note": "drop"})).describe() == [
         ("id", "id", "node id", 0),
         ("age", "numeric", "(x - 2) / 1", 1),
         ("kind", "categorical", "one-hot", 2),

@@ -8,6 +8,7 @@ import pytest
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
+from fossil.graph.findings import Treatment
 from fossil.readers.base import Request
 from fossil.readers.networkx import NetworkXGraph
 
@@ -42,12 +43,25 @@ def test_networkx_attribute_named_node_is_a_column_like_others() -> None:
     assert raw.ids.tolist() == [0, 1, 2] and raw.feature_names == ("node",)
 
 
+def test_networkx_weights_are_refused_unless_they_say_nothing() -> None:
+    source = nx.Graph()
+    source.add_nodes_from([(0, {"x": 1.0}), (1, {"x": 2.0}), (2, {"x": 4.0})])
+    source.add_edge(0, 1, weight=2, kind="kin")
+    source.add_edge(1, 2, weight=2, kind="work")
+    assert [(f.kind, f.examples) for f in read(source).findings] == [("further edge columns", ("weight", "kind"))]
+    source[0][1]["weight"] = 3
+    with pytest.raises(GraphError, match=r"differ between edges: 'weight' \(for example 2 and 3\)"):
+        read(source)
+    raw, _ = NetworkXGraph.read(source, Request(treatment=Treatment(edge_weights="ignore")))
+    assert ("edge weights", "ignored") in [(f.kind, f.done) for f in raw.findings]
+
+
 def test_networkx_gaps_and_clashes_are_named() -> None:
     source = nx.path_graph(3)
     nx.set_node_attributes(source, {0: 1.0, 1: 2.0}, "w")
-    with pytest.raises(GraphError, match="'w' of node '2'"):
+    with pytest.raises(GraphError, match=r"column 'w' .* is empty \(node '2'\)"):
         read(source)
-    with pytest.raises(GraphError, match="node id '1' was already given"):
+    with pytest.raises(GraphError, match=r"1 node id is given more than once in .*: '1'"):
         read(nx.Graph([(1, "1")]))
     with pytest.raises(GraphError, match="no nodes"):
         read(nx.Graph())

@@ -9,6 +9,7 @@ from torch_geometric.utils import from_scipy_sparse_matrix, to_scipy_sparse_matr
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
+from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
 from fossil.readers.base import Request
 from fossil.readers.pyg import PyGData
@@ -42,9 +43,14 @@ def test_reading_leaves_the_callers_tensors_alone() -> None:
     assert data.x.numpy().flags.writeable and data.y.numpy().flags.writeable
 
 
-def test_pyg_edge_attributes_are_reported_and_many_types_refused() -> None:
+def test_pyg_weights_and_many_types_are_refused() -> None:
     raw = read(Data(x=torch.eye(3), edge_index=EDGES, edge_attr=torch.ones(4, 2)))
-    assert [(f.kind, f.count, f.examples) for f in raw.findings] == [("edge attributes", 1, ("edge_attr",))]
+    assert [(f.kind, f.count, f.examples) for f in raw.findings] == [("further edge columns", 1, ("edge_attr",))]
+    weighted = Data(x=torch.eye(3), edge_index=EDGES, edge_weight=torch.tensor([1.0, 1.0, 0.5, 1.0]))
+    with pytest.raises(GraphError, match=r"'edge_weight' \(for example 0.5 and 1\).*--edge-weights ignore"):
+        read(weighted)
+    raw, _ = PyGData.read(weighted, Request(treatment=Treatment(edge_weights="ignore")))
+    assert [(f.kind, f.done) for f in raw.findings] == [("edge weights", "ignored")]
     assert read(Data(edge_index=EDGES, num_nodes=3)).features.shape == (3, 0)
     with pytest.raises(GraphError, match="several node types"):
         read(HeteroData())

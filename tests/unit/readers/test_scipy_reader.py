@@ -6,16 +6,21 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph
+from fossil.graph.findings import Treatment
 from fossil.readers.base import Request
 from fossil.readers.read import read_graph
 from fossil.readers.scipy import SciPyMatrix
 
 
-def test_scipy_weights_are_reported_and_stored_zeros_are_no_edges() -> None:
+def test_scipy_weights_are_refused_or_ignored_and_stored_zeros_are_no_edges() -> None:
     adjacency = sp.coo_array((np.array([1.0, 2.0, 0.0]), ([0, 1, 2], [1, 2, 0])), shape=(3, 3))
-    raw, plan = SciPyMatrix.read((adjacency, np.eye(3)), Request())
+    with pytest.raises(GraphError, match=r"1 and 2\).*--edge-weights ignore"):
+        read_graph((adjacency, np.eye(3)))
+    raw, plan = SciPyMatrix.read((adjacency, np.eye(3)), Request(treatment=Treatment(edge_weights="ignore")))
     assert isinstance(raw, RawGraph) and plan is None
-    assert raw.source.tolist() == [0, 1] and [(f.count, f.done) for f in raw.findings] == [(1, "ignored")]
+    assert raw.source.tolist() == [0, 1] and [(f.kind, f.done) for f in raw.findings] == [("edge weights", "ignored")]
+    graph = read_graph((2 * (adjacency != 0), np.eye(3))).graph
+    assert graph.adjacency.data.tolist() == [1, 1]
 
 
 def test_a_matrix_alone_has_no_features() -> None:

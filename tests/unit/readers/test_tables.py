@@ -13,7 +13,7 @@ from fossil.graph.assemble import RawGraph
 from fossil.readers.base import Request
 from fossil.readers.encoding import ColumnChoices, EncodingPlan
 from fossil.readers.folder import read_tables
-from fossil.readers.tables import as_ids
+from fossil.readers.frame import as_ids
 
 NODES = "id,age,kind,label\na,1,x,p\nb,2,y,q\nc,3,x,\n"
 EDGES = "source,target\na,b\nb,c\n"
@@ -89,8 +89,8 @@ def test_further_edge_columns_are_reported(write: Write) -> None:
     ("content", "message"),
     [
         ("id,x\n", "has no nodes"),
-        ('id,x\n"a\nb",1\n\nc,2\nc,3\n', r"line 6: node id 'c' was already given in line 5"),
-        ("id,x\n,1\n", "line 2: the node id ''"),
+        ('id,x\n"a\nb",1\n\nc,2\nc,3\n', r"1 node id is given more than once .*'c' \(lines 5 and 6\)"),
+        ("id,x\n,1\n", r"1 row has no usable node id .*\(line 2\)"),
     ],
 )
 def test_unusable_node_ids(write: Write, content: str, message: str) -> None:
@@ -101,8 +101,13 @@ def test_unusable_node_ids(write: Write, content: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("source,target\na,b\nb,zed\n", r"line 3: target names node 'zed'.*remove the edge"),
-        ("source,target\na, b\n", "known without the spaces"),
+        ("source,target\na,b\nb,zed\n", r"1 edge .* names 1 node not in .*: 'zed' \(line 3\).*--unknown-edges drop"),
+        (
+            "source,target\na,x\nx,y\ny,x\n",
+            r"3 edges .* 2 nodes .*'x' \(lines 2, 3 and 4\) and 'y' \(lines 3 and 4\)",
+        ),
+        ("source,target\na, b\n", "without them it is known"),
+        ("source,target\n1,2\n", r"Column 'age' holds them: choose it with --column age=id"),
         ("source\na\n", "one column"),
         ("a,b\nb,c\n", r"is an edge \(a, b\), not column names"),
         ("", "is empty"),

@@ -1,0 +1,93 @@
+"""Which column, or index, holds the ids of the nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fossil.errors import GraphError
+from fossil.graph.graph import Graph
+from fossil.readers.read import read_graph
+
+NAMES = ["ann", "bob", "cho"]
+PEOPLE = pd.DataFrame({"name": NAMES, "age": [20, 30, 50], "city": ["x", "y", "x"]})
+BY_NAME = pd.DataFrame({"source": ["ann", "bob"], "target": ["bob", "cho"]})
+BY_ROW = pd.DataFrame({"source": [0, 1], "target": [1, 2]})
+
+
+def noted(graph: Graph) -> list[tuple[str, str]]:
+    return [(f.kind, f.done) for f in graph.findings if "index" in f.kind or "unnamed" in f.kind]
+
+
+def write(folder: Path, nodes: pd.DataFrame, edges: pd.DataFrame, form: str) -> Any:
+    """Return two frames in one form, indices included."""
+    if form == "frames":
+        return nodes, edges
+    for name, frame in (("nodes", nodes), ("edges", edges)):
+        if form == "parquet":
+            frame.to_parquet(folder / f"{name}.parquet")
+        else:
+            frame.to_csv(folder / f"{name}.csv", index=True)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frames"])
+def test_the_index_holds_the_ids_where_edges_name_it(tmp_path: Path, form: str) -> None:
+    people = PEOPLE.set_index("name").rename_axis(None)
+    graph = read_graph(write(tmp_path, people, BY_NAME, form)).graph
+    assert graph.ids.tolist() == NAMES and graph.feature_names == ("age", "city=x", "city=y")
+    assert noted(graph)[0][1] == "taken as the node ids" and graph.num_edges == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "frames"])
+def test_a_count_of_rows_holds_the_ids_where_edges_count_rows(tmp_path: Path, form: str) -> None:
+    people = PEOPLE[["age", "city"]]
+    graph = read_graph(write(tmp_path, people, BY_ROW, form)).graph
+    assert graph.ids.tolist() == [0, 1, 2] and graph.feature_names == ("age", "city=x", "city=y")
+    assert noted(graph)[0][1] == "taken as the node ids"
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frames"])
+def test_the_first_column_holds_them_where_edges_name_that(tmp_path: Path, form: str) -> None:
+    people = (
+        pd.concat([PEOPLE, PEOPLE.assign(name=["dee", "eve", "fay"])]).iloc[[0, 1, 2]].set_index(pd.Index([7, 9, 4]))
+    )
+    graph = read_graph(write(tmp_path, people, BY_NAME, form)).graph
+    assert graph.ids.tolist() == NAMES and graph.feature_names == ("age", "city=x", "city=y")
+    left_out = [(kind, done) for kind, done in noted(graph) if "edges" not in kind]
+    assert left_out == ([] if form == "frames" else [("unnamed index column", "left out")])
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frames"])
+def test_an_id_column_goes_before_any_index(tmp_path: Path, form: str) -> None:
+    people = PEOPLE.rename(columns={"name": "id"})
+    graph = read_graph(write(tmp_path, people, BY_NAME, form)).graph
+    assert graph.ids.tolist() == NAMES and graph.feature_names == ("age", "city=x", "city=y")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frames"])
+def test_a_named_index_holds_the_ids(tmp_path: Path, form: str) -> None:
+    graph = read_graph(write(tmp_path, PEOPLE.set_index("name"), BY_NAME, form)).graph
+    assert graph.ids.tolist() == NAMES and graph.feature_names == ("age", "city=x", "city=y")
+
+
+def test_the_index_of_edges_is_never_an_end(tmp_path: Path) -> None:
+    edges = BY_NAME.rename(columns={"source": "one", "target": "other"})
+    graph = read_graph(write(tmp_path, PEOPLE, edges, "csv")).graph
+    assert graph.num_edges == 2 and ("unnamed index column of the edges", "left out") in noted(graph)
+
+
+def test_the_ids_can_be_declared_against_the_index() -> None:
+    people = PEOPLE.set_index(pd.Index(["x", "y", "z"]))
+    assert read_graph((people, BY_NAME), roles={"name": "id"}).graph.ids.tolist() == NAMES
+    with pytest.raises(GraphError, match="no column 'nmae'"):
+        read_graph((people, BY_NAME), roles={"nmae": "id"})
+
+
+def test_a_plan_finds_the_index_again() -> None:
+    people = PEOPLE.set_index("name").rename_axis(None)
+    loaded = read_graph((people, BY_NAME))
+    assert read_graph((people, BY_NAME), plan=loaded.plan).graph.fingerprint == loaded.graph.fingerprint
