@@ -35,6 +35,7 @@ class Case:
         prepare: writes the files into a folder and returns the arguments of `fossil`.
         env: environment variables.
         own_process: whether it has to run in a process of its own.
+        troubles: how many things are wrong, all of which the message tells.
         largest_file: where a file can grow no more, in bytes.
     """
 
@@ -42,6 +43,7 @@ class Case:
     prepare: Prepare
     env: Mapping[str, str] = field(default_factory=dict)
     own_process: bool = False
+    troubles: int = 1
     largest_file: int | None = None
 
     def run(self, folder: Path, arguments: list[str]) -> Outcome:
@@ -77,6 +79,7 @@ def in_town(
     *further: str,
     edit: Callable[[Rows], object] | None = None,
     spoil: Callable[[Path], object] | None = None,
+    **how: object,
 ) -> None:
     """Training on two tables: `edit` changes the rows of the nodes, `spoil` the folder."""
 
@@ -86,7 +89,7 @@ def in_town(
             spoil(path)
         return embed("town", *further)
 
-    case(name)(prepare)
+    case(name, **how)(prepare)
 
 
 def after_run(name: str, *arguments: str, spoil: Callable[[Path], object] | None = None) -> None:
@@ -141,6 +144,29 @@ def cell(row: int, column: str, value: str) -> Callable[[Rows], None]:
     return edit
 
 
+def column(name: str, value: str) -> Callable[[Rows], None]:
+    def edit(people: Rows) -> None:
+        for row in people:
+            row[HEADER.index(name)] = value
+
+    return edit
+
+
+def both(*edits: Callable[[Rows], None]) -> Callable[[Rows], None]:
+    return lambda people: [edit(people) for edit in edits] and None
+
+
+def messy(people: Rows) -> None:
+    """A repeated id, an empty one, an empty number and a word among numbers."""
+    for edit in (cell(7, "id", person(3)), cell(8, "id", ""), cell(4, "age", ""), cell(5, "age", "old")):
+        edit(people)
+
+
+def weighted(path: Path) -> None:
+    """Give every edge a number of its own."""
+    write_table(path / "edges.csv", (*ENDS, "weight"), [(*pair, str(i)) for i, pair in enumerate(ties(NODES))])
+
+
 def edges(*pairs: tuple[str, str], header: tuple[str, str] = ENDS) -> Callable[[Path], None]:
     return lambda path: write_table(path / "edges.csv", header, pairs)
 
@@ -149,6 +175,14 @@ def halve(name: str) -> Callable[[Path], None]:
     def spoil(folder: Path) -> None:
         path = folder / name
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    return spoil
+
+
+def cut(name: str, after: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / name
+        path.write_text(path.read_text().partition(after)[0] + after)
 
     return spoil
 
@@ -177,23 +211,30 @@ asked("a parameter of a built-in graph without a value", "csbm:nodes")
 asked("column options for a catalogue graph", "digits", "--label", "digit")
 in_town("`--column` without a role", "--column", "city")
 in_town("`--column` with an unknown role", "--column", "city=category")
+in_town("`--column` with an unknown choice for empty cells", "--column", "age=numeric:average")
 in_town("`--column` for a column that is not there", "--column", "cty=categorical")
 in_town("`--label` for a column that is not there", "--label", "lable")
 
 # What is in the files.
 
+in_town("a folder without tables", spoil=lambda path: [file.unlink() for file in path.iterdir()])
 in_town("a folder without a node table", spoil=lambda path: (path / "nodes.csv").unlink())
 in_town("no edge table beside the nodes", spoil=lambda path: (path / "edges.csv").unlink())
 in_town("an edge table that does not exist", "--edges", "town/ties.csv")
 in_town("an edge that names an unknown node", spoil=edges(*ties(NODES), ("user-000", "user-999")))
+in_town("edges with weights", spoil=weighted)
 in_town("an edge table without a header", spoil=edges(*ties(NODES)[1:], header=ties(NODES)[0]))
 in_town("an edge table without edges", spoil=edges())
-in_town("a node id given twice", edit=cell(7, "id", person(3)))
-in_town("an empty node id", edit=cell(7, "id", ""))
+in_town("a node id given twice", edit=cell(7, "id", person(3)), troubles=2)  # the edges of person 7 lose their end
+in_town("an empty node id", edit=cell(7, "id", ""), troubles=2)
 in_town("a feature that is NaN", edit=cell(4, "age", "nan"))
 in_town("a feature that is infinite", edit=cell(4, "age", "inf"))
 in_town("a number that is missing", edit=cell(4, "age", ""))
+in_town("dates that leave open which is the month", "--column", "city=date", edit=column("city", "03/04/2021"))
+in_town("a word among dates", edit=both(column("city", "2021-03-04"), cell(4, "city", "yesterday")))
 in_town("a row with a cell too few", edit=lambda people: people[5].pop())
+in_town("several troubles at once", "--column", "cty=drop", edit=messy, spoil=weighted, troubles=7)
+in_town("a damaged `.csv.gz` file", spoil=lambda path: (path / "nodes.csv").rename(path / "nodes.csv.gz"))
 in_town("a single node", edit=lambda people: people.__delitem__(slice(1, None)), spoil=edges())
 in_town("an empty file", spoil=lambda path: (path / "nodes.csv").write_text(""))
 in_town(
@@ -306,7 +347,7 @@ after_run("`--resume` together with `--force`", *embed("town", "--resume", "--fo
 after_run("`--resume` with other settings", *embed("town", "--resume", "--set", "alpha=0.3"))
 after_run("`--resume` with fewer epochs than are trained", *embed("town", "--resume", "--epochs", "1"))
 after_run("a truncated checkpoint", *embed("town", "--resume", "--epochs", "3"), spoil=halve("checkpoint.safetensors"))
-after_run("a damaged `config.yaml`", *embed("town", "--resume"), spoil=halve("config.yaml"))
+after_run("a damaged `config.yaml`", *embed("town", "--resume"), spoil=cut("config.yaml", "precis"))
 
 
 @case("`--resume` with another graph")
@@ -441,7 +482,7 @@ after_run("new nodes with ids that are taken", *use("town", "--attach"))
 after_run("vectors into the run they come from, with `--force`", *use("town", "--force", out="out"))
 
 
-@case("`--run` with a graph of other columns")
+@case("`--run` with a graph of other columns", troubles=2)
 def _(folder: Path) -> list[str]:
     finished(folder)
     write_table(folder / "other" / "nodes.csv", ["id", "town", "age"], [row[:3] for row in rows(range(NODES))])

@@ -20,7 +20,9 @@ def test_bad_input_is_explained_and_costs_nothing(case: Case, tmp_path: Path) ->
     assert outcome.status == 2, outcome.err
     assert "Traceback" not in outcome.err
     assert outcome.line("error") and outcome.line("remedy")
-    assert "\n" not in outcome.line("error")
+    told = outcome.line("error").splitlines()
+    assert len(told) == (case.troubles + 1 if case.troubles > 1 else 1)
+    assert all(re.match(rf" +{number}\. ", line) for number, line in enumerate(told[1:], start=1))
     if case.largest_file is not None:
         assert re.search(r"Could not write \S+\.(safetensors|npz): ", outcome.err)
     after = digests(tmp_path)

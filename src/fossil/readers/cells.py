@@ -92,14 +92,17 @@ def read_numbers(table: NodeTable, name: str, role: str, day_first: bool | None 
     return Numbers(values, gaps, [row for row in unread if not gaps[row]])
 
 
-def refuse_unreadable(table: NodeTable, name: str, role: str, rows: Sequence[int], *, order_is_open: bool) -> None:
+def refuse_unreadable(table: NodeTable, name: str, role: str, rows: Sequence[int]) -> None:
     """Raise GraphError if there are such cells; they are counted, and the first few named with their places."""
     if not rows:
         return
     cells = plain_cells(table.columns[name])
+    bad = list(dict.fromkeys(repr(_shortened(cells[row])) for row in rows))
+    # What is a date once the order of day and month is known left just that open.
+    order_is_open = role in DATES and np.isfinite(read_dates([cell_text(cells[row]) for row in rows], True)).any()
     raise GraphError(
-        f"{_cells(len(rows), name, table)} {_WANTED.get(role, 'no finite number')}: "
-        f"{listed((repr(_shortened(cells[row])) for row in rows), len(rows))} ({table.places(rows)}).",
+        f"{_cells(len(rows), name, table)} {_WANTED.get(role, 'no finite number')}: {listed(bad, len(bad))} "
+        f"({table.places(rows)}).",
         remedy=f"Mend or empty {'them' if len(rows) > 1 else 'it'}, or choose --column {name}=categorical or "
         f"--column {name}=drop."
         + (" Dates such as 03/04/2021 leave open which is the month: write 2021-04-03." if order_is_open else ""),

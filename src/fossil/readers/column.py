@@ -75,7 +75,7 @@ class ColumnPlan:
         return (values - self.mean) / self.scale if self.scale else np.zeros(len(values))
 
     def numbers(
-        self, table: NodeTable, remedy: str = "Fill them, or train anew with --missing."
+        self, table: NodeTable, remedy: str = "Fill what is empty, or train anew with --missing."
     ) -> tuple[Array, Array]:
         """Return the column as N doubles with empty cells filled, and which cells those are (N).
 
@@ -88,8 +88,7 @@ class ColumnPlan:
         """
         read, troubles = read_numbers(table, self.name, self.role, self.day_first), Troubles(table.where)
         with troubles.gathered():
-            order_is_open = self.role in DATES and self.day_first is None
-            refuse_unreadable(table, self.name, self.role, read.unreadable, order_is_open=order_is_open)
+            refuse_unreadable(table, self.name, self.role, read.unreadable)
         with troubles.gathered():
             if self.fill is None:
                 refuse_gaps(table, self.name, read.gaps, remedy)

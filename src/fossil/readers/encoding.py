@@ -312,7 +312,9 @@ def _plan_categories(
 
 def _with_fill(table: NodeTable, column: ColumnPlan, missing: Missing, indicator: bool) -> ColumnPlan:
     """Return the plan with what empty cells become, and the earliest date."""
-    hint = f"Fill them, choose --missing median (or mean, most_frequent, zero), or --column {column.name}=drop."
+    hint = (
+        f"Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {column.name}=drop."
+    )
     filling = column if missing == "refuse" else replace(column, fill=0.0)
     values, gaps = filling.numbers(table, hint)
     present = values[~gaps]

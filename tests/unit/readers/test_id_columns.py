@@ -52,9 +52,7 @@ def test_a_count_of_rows_holds_the_ids_where_edges_count_rows(tmp_path: Path, fo
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "frames"])
 def test_the_first_column_holds_them_where_edges_name_that(tmp_path: Path, form: str) -> None:
-    people = (
-        pd.concat([PEOPLE, PEOPLE.assign(name=["dee", "eve", "fay"])]).iloc[[0, 1, 2]].set_index(pd.Index([7, 9, 4]))
-    )
+    people = PEOPLE.set_index(pd.Index([7, 9, 4]))  # as rows are numbered after some were left out
     graph = read_graph(write(tmp_path, people, BY_NAME, form)).graph
     assert graph.ids.tolist() == NAMES and graph.feature_names == ("age", "city=x", "city=y")
     left_out = [(kind, done) for kind, done in noted(graph) if "edges" not in kind]
