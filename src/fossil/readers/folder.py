@@ -15,7 +15,7 @@ from fossil.readers.tables import raw_from_frames
 
 
 class Folder(Reader):
-    """A folder with `nodes` and `edges` tables."""
+    """A folder with `nodes` and `edges` tables, or with `edges` alone where features are made from them."""
 
     name = "folder"
     form = "a folder with nodes and edges tables"
