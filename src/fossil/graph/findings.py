@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fossil.settings import Settings, setting
 
@@ -56,3 +57,8 @@ class Treatment(Settings):
     )
     isolated: Literal["keep", "drop", "refuse"] = setting("keep", "nodes without any edge")
     zero_features: Literal["keep", "drop", "refuse"] = setting("keep", "nodes whose features are all zero")
+
+    @classmethod
+    def of(cls, given: Treatment | Mapping[str, Any] | None) -> Treatment | None:
+        """Return what a caller gave as a treatment, whether it is one already or names some of its settings."""
+        return given if given is None or isinstance(given, Treatment) else cls.build(given)

@@ -92,8 +92,8 @@ class Graph:
             raise GraphError(
                 f"An edge of node {str(self.ids[row])!r} has the weight {weights[weights != 1][0]:g}; edges of a graph "
                 "have none.",
-                remedy="Give an adjacency matrix of ones, each edge once; to leave weights out, open it with "
-                "fossil.open_graph((adjacency, features), treatment=...) and edge_weights='ignore'.",
+                remedy="Give an adjacency matrix of ones, each edge once, or leave the weights out with "
+                "fossil.open_graph((adjacency, features), treatment={'edge_weights': 'ignore'}).",
             )
         stored = self.features.data if self.has_sparse_features else self.features
         if not np.isfinite(stored).all():

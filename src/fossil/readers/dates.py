@@ -19,6 +19,7 @@ _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
+_YEAR = re.compile(r"\d{4}")
 _TIME = r"(?:[T ]+(?P<time>\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?))?"
 _YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})(?:[-/.](?P<month>\d{{1,2}})(?:[-/.](?P<day>\d{{1,2}}){_TIME})?)?")
 _DAY_DOT_MONTH = re.compile(rf"(?P<day>\d{{1,2}})\.(?P<month>\d{{1,2}})\.(?P<year>\d{{4}}){_TIME}")
@@ -48,10 +49,13 @@ def read_dates(texts: Sequence[str], day_first: bool | None) -> Array:
     >>> read_dates(["1970-01-02", "3 Jan 1970", "01/05/1970 12:00", "tomorrow"], day_first=False).tolist()
     [1.0, 2.0, 4.5, nan]
     """
-    return np.asarray([_days(text, day_first) for text in texts], dtype=np.float64)
+    days = {text: _days(text, day_first) for text in set(texts)}  # a category is looked at once, not once a cell
+    return np.asarray([days[text] for text in texts], dtype=np.float64)
 
 
 def _days(text: str, day_first: bool | None) -> float:
+    if not _YEAR.search(text):
+        return float("nan")
     try:
         moment = _moment(text, day_first)
     except (ValueError, OverflowError):

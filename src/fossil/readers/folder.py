@@ -50,10 +50,11 @@ def read_tables(source: Path, request: Request) -> Found:
     if edges is None and node_frame is not None and named_ends(node_frame) is not None:
         node_frame, edge_frame = None, node_frame
     if node_frame is None and not request.structural_features:
+        beside = None if source.is_dir() else _only(source.parent, "nodes")
+        give = "Put a node table beside the edges" if beside is None else f"Give the folder, {source.parent}"
         raise GraphError(
             f"{source} has edges and no node table ({_wanted()}).",
-            remedy="Put a node table beside the edges, or take the nodes from the edges and make features of them with "
-            "--structural-features.",
+            remedy=f"{give}, or take the nodes from the edges and make features of them with --structural-features.",
         )
     name = request.name or _title(source)
     return Found(*raw_from_frames(node_frame, edge_frame, request.choices, name, treatment=request.treatment))

@@ -33,7 +33,7 @@ def read_graph(
     source: Any,
     *,
     edges: str | Path | None = None,
-    treatment: Treatment | None = None,
+    treatment: Treatment | Mapping[str, Any] | None = None,
     roles: Mapping[str, str] | None = None,
     label: str | None = None,
     structural_features: bool = False,
@@ -47,7 +47,8 @@ def read_graph(
     Args:
         source: a path or an object that one of the readers takes; `fossil data formats` lists them.
         edges: the edge table, when `source` is a node table; `edges.*` beside it when nothing is said.
-        treatment: what is done about duplicate edges, self loops and other oddities.
+        treatment: what is done about empty cells, duplicate edges, self loops and other oddities; a `Treatment`, or
+            some of its settings by name.
         roles: what a column is (`numeric`, `boolean`, `categorical`, `date`, `calendar`, `drop`, `label`, `id`), by
             name; `numeric:zero` also says how the empty cells of this one column are filled.
         label: the column of classes.
@@ -59,12 +60,14 @@ def read_graph(
 
     Raises:
         GraphError: the source cannot be read, or is no graph that can be learnt from.
+        SettingError: the treatment is unknown.
 
     >>> import numpy as np, scipy.sparse as sp
     >>> ring = sp.csr_array(np.roll(np.eye(4), 1, axis=1))
     >>> read_graph((ring, np.eye(4)), name="ring").graph
     Graph('ring', nodes=4, edges=4, features=4, classes=0)
     """
+    treatment = Treatment.of(treatment)
     said = treatment or Treatment()
     choices = ColumnChoices(
         roles=roles or {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fossil.readers.read import LoadedGraph, read_graph
 from fossil.settings import parse_assignments
 
 
-def open_graph(source: Any, *, treatment: Treatment | None = None, **options: Any) -> LoadedGraph:
+def open_graph(source: Any, *, treatment: Treatment | Mapping[str, Any] | None = None, **options: Any) -> LoadedGraph:
     """Return the graph that `source` stands for.
 
     A string is looked up in the catalogue first; write `./cora` for a folder that shares a catalogue name. Parameters
@@ -20,12 +21,13 @@ def open_graph(source: Any, *, treatment: Treatment | None = None, **options: An
 
     Args:
         source: a catalogue name, or anything `read_graph` takes.
-        treatment: what is done about oddities.
+        treatment: what is done about oddities; a `Treatment`, or some of its settings by name.
         **options: further arguments of `read_graph`, for a user's own files.
 
     Raises:
         GraphError: it is neither a known name nor something that can be read.
     """
+    treatment = Treatment.of(treatment)
     if not isinstance(source, str):
         return read_graph(source, treatment=treatment, **options)
     name, _, parameters = source.partition(":")

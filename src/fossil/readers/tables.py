@@ -40,8 +40,8 @@ def raw_from_frames(
     choices, troubles, ties = choices or ColumnChoices(), Troubles(name), None
     with troubles.gathered():
         ties = None if edges is None else edge_table(edges)
-    if nodes is None:
-        nodes = _nodes_of(ties, edges)
+    alone = nodes is None
+    nodes = nodes or _nodes_of(ties, edges)
     ids, noted = id_column(nodes, choices, ties) if id_name is None else (id_name, ())
     with troubles.gathered():
         refuse_unusable_ids(nodes, ids)
@@ -52,6 +52,8 @@ def raw_from_frames(
         positions = {text: row for row, text in enumerate(map(str, table.ids.tolist()))}
         source, target, seen = edge_positions(ties, positions, treatment, nodes)
     troubles.raise_any()
+    if alone:
+        noted = (Finding("nodes", len(table.ids), "taken from the edges"),)
     raw = RawGraph(
         name=name,
         source=source,

@@ -75,7 +75,8 @@ def test_weights_are_refused_ignored_or_say_nothing(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"differ between edges: 'strength' \(for example 0.5 and 2\)") as caught:
         read_graph(folder)
     assert "--edge-weights ignore" in caught.value.remedy
-    noted = findings(read_graph(folder, treatment=IGNORE).graph)
+    noted = findings(read_graph(folder, treatment={"edge_weights": "ignore"}).graph)
+    assert noted == findings(read_graph(folder, treatment=IGNORE).graph)
     assert noted["edge weights"] == (1, "ignored", ("strength",))
     assert noted["further edge columns"] == (1, "ignored", ("kind",))
     write(tmp_path, edges="source,target,strength\na,b,2\nb,c,2\n")
@@ -120,12 +121,19 @@ def test_edges_alone_make_a_graph_with_structural_features(tmp_path: Path, form:
     loaded = read_graph(source, structural_features=True, name="ties")
     graph = loaded.graph
     assert graph.ids.tolist() == ["u", "v", "w", "x"] and graph.feature_names == STRUCTURAL_NAMES
+    assert findings(graph)["nodes"][:2] == (4, "taken from the edges")
     expected = structural_columns(graph.adjacency)
     spread = expected.std(axis=0)
     scaled = np.divide(expected - expected.mean(axis=0), spread, out=np.zeros_like(expected), where=spread > 0)
     np.testing.assert_allclose(graph.features, scaled, rtol=1e-5, atol=1e-6)
     again = read_graph(source, plan=loaded.plan).graph  # as a trained run does it
     assert again.fingerprint == graph.fingerprint
+
+
+def test_an_edge_table_that_has_its_nodes_beside_it_points_to_the_folder(tmp_path: Path) -> None:
+    write(tmp_path, nodes=NODES, edges="source,target\na,b\n")
+    with pytest.raises(GraphError, match=f"Give the folder, {tmp_path}"):
+        read_graph(tmp_path / "edges.csv")
 
 
 def test_a_file_name_is_the_name_of_the_graph_without_all_its_suffixes(tmp_path: Path) -> None:
