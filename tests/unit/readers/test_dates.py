@@ -97,8 +97,8 @@ def test_whole_numbers_are_dates_only_where_that_is_said() -> None:
 
 def test_cyclic_parts_are_where_pandas_says() -> None:
     parts = cyclic_parts(np.floor(DAYS))
-    year = (MOMENTS.dt.dayofyear - 1) / np.where(MOMENTS.dt.is_leap_year, 366, 365)
-    for place, turn in ((0, year), (2, MOMENTS.dt.dayofweek / 7)):
+    year = (MOMENTS.dt.day_of_year - 1) / np.where(MOMENTS.dt.is_leap_year, 366, 365)
+    for place, turn in ((0, year), (2, MOMENTS.dt.day_of_week / 7)):
         np.testing.assert_allclose(parts[:, place], np.sin(2 * np.pi * turn), atol=1e-9)
         np.testing.assert_allclose(parts[:, place + 1], np.cos(2 * np.pi * turn), atol=1e-9)
 

@@ -236,7 +236,7 @@ def test_what_does_not_fit_the_run_is_refused(trained: Path, tmp_path: Path) -> 
         (matrix, trained / "people", {}, GraphError, "has columns, but the run in .* was trained on a feature matrix"),
         (matrix, (graph.adjacency, np.eye(20)), {}, RunError, "has 20 features, the run has 5"),
         (tables, graph, {}, GraphError, "the plan to apply encodes columns"),
-        (tables, trained / "people", {"attach": True}, GraphError, "is already in graph 'people'"),
+        (tables, trained / "people", {"attach": True}, GraphError, "already in graph 'people'"),
         (tables, graph, {"attach": True}, GraphError, "come in tables, and this is a Graph"),
         (tables, "no/such/place", {}, GraphError, "neither a catalogue name nor an existing path"),
     ]
