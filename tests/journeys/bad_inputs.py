@@ -243,6 +243,11 @@ in_town(
     spoil=edges(*ties(NODES), (person(3), person(3))),
 )
 in_town("subgraphs larger than any component", spoil=edges(*((person(i), person(i ^ 1)) for i in range(NODES))))
+in_town(
+    "subgraphs that no single hop fills",
+    *("--set", "subgraph_size=3", "--direction", "symmetrize"),
+    spoil=edges(*((person(i), person(i - i % 4 + (i + 1) % 4)) for i in range(NODES))),
+)
 
 
 in_town("a label, and another column that is called like one", "--label", "city")

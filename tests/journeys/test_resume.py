@@ -178,6 +178,23 @@ def test_ctrl_c_says_how_to_go_on(played: Played) -> None:
     assert_same_run(played, "interrupted")
 
 
+def test_ctrl_c_is_heard_in_the_middle_of_a_long_step(tmp_path: Path) -> None:
+    # The node loss over 30,000 nodes takes a CPU a quarter of a minute.
+    settings = [f"--set={each}" for each in ("hidden=64", "width=64", "similarity=pooled_cosine")]
+    arguments = ["embed", "csbm:nodes=30000", "--out", str(tmp_path / "run"), "--device", "cpu", *settings]
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert any(line.startswith("memory: ") for line in process.stdout), "training starts after this line"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.startswith("interrupted") and "--resume" in said and "Traceback" not in said
+    assert not (tmp_path / "run" / "history.jsonl").exists(), "the first epoch must not have ended"
+
+
 def wrapped_interrupt() -> Exception:
     """What Python 3.11 makes of Ctrl-C while an imported module makes a class."""
     error = RuntimeError("Error calling __set_name__ on 'property' instance 'name' in 'Module'")

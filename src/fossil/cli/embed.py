@@ -51,7 +51,9 @@ def command(
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     precision: str = typer.Option("float32", help="Of products outside the solver: float32, tf32 or bfloat16."),
     replay: bool = typer.Option(True, help="On a GPU, capture the training step once as a CUDA graph and replay it."),
-    checkpoint_seconds: float = typer.Option(15.0, help="Least time between two checkpoints."),
+    checkpoint_seconds: float = typer.Option(
+        15.0, help="Least time between two checkpoints; long steps have one each."
+    ),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped."),
     force: bool = typer.Option(False, "--force", help="Replace the run in --out."),
     recipe: bool = typer.Option(True, help="Use the settings that are kept for this graph and method, if any."),

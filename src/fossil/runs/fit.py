@@ -20,10 +20,11 @@ from fossil.runs.run import Run
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import EstimatesMemory, free_memory, lack_of_memory_as
+from fossil.training.capabilities import EstimatesMemory, lack_of_memory_as
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
 from fossil.training.history import History
+from fossil.training.memory import free_memory
 from fossil.training.progress import Reporter, Silent
 from fossil.training.trainer import Trainer
 
@@ -33,7 +34,7 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
 
     Args:
         plan: what is to be done.
-        reporter: told about every epoch.
+        reporter: told what training takes, and about every epoch.
 
     Raises:
         GraphError: the method cannot treat the graph.
@@ -41,13 +42,14 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
     kind, graph, config, out = plan.kind, plan.graph, plan.config, plan.out
+    reporter = reporter or Silent()
     training, device = config.training, resolve_device(config.training.device)
     too_large = _too_large(kind, config.settings, graph)
     with lack_of_memory_as(too_large):
         model = kind.build(config.settings, graph.num_features, config.seed).to(device)
         prepared = model.prepare(graph, device)
         model.check_trainable(prepared)
-    _check_memory(model, prepared, graph, device)
+    _check_memory(model, prepared, graph, device, reporter)
     trainer = Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay)
 
     advice = f"Lower the learning rates or train fewer epochs{or_released(kind, config.preset)}"
@@ -59,7 +61,7 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
                 withdraw_results(out)
         write_inputs(out, config, environment(device), graph, plan.loaded.plan)
 
-    train(trainer, plan, history, reporter or Silent())
+    train(trainer, plan, history, reporter)
     with lack_of_memory_as(too_large):
         trainer.close()
         encoded = model.eval().encode(prepared)
@@ -89,18 +91,20 @@ def _too_large(kind: Kind, config: Settings, graph: Graph) -> SettingError:
     )
 
 
-def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch.device) -> None:
-    """Raise GraphError if training would surely run out of memory; the estimate may be wrong by a third."""
+def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch.device, reporter: Reporter) -> None:
+    """Say how much memory training takes, where the method knows; raise GraphError if that is more than is free."""
     if not isinstance(model, EstimatesMemory):
         return
     needed, free = model.memory(prepared), free_memory(device)
-    if free is None or needed <= 1.3 * free:
-        return
-    raise GraphError(
-        f"Training {model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about {needed / 2**30:,.1f} GiB on "
-        f"{device}, and {free / 2**30:,.1f} GiB are free.",
-        remedy=f"Make hidden and width {needed / free:.1f} times smaller, or use a device with more memory.",
-    )
+    there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
+    if free is not None and needed > free:
+        raise GraphError(
+            f"Training {model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about {needed / 2**30:,.1f} GiB "
+            f"on {device}{there}.",
+            remedy=f"Make hidden and width {needed / max(free, 1):.1f} times smaller, use a method that takes less, "
+            "such as dgi, or a device with more memory.",
+        )
+    reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {device}{there}")
 
 
 def _on_host(encoded: NodeVectors) -> tuple[Array, Array | None]:

@@ -12,13 +12,16 @@ from types import FrameType
 from fossil.errors import RunError
 from fossil.methods.base import Record
 from fossil.runs.plan import Plan
+from fossil.training.capabilities import KnowsLighter
 from fossil.training.checkpoint import save_tensors
 from fossil.training.history import History
-from fossil.training.progress import Reporter
+from fossil.training.progress import Reporter, duration
 from fossil.training.trainer import Trainer
 
-# How many epochs a GPU may run ahead of the history; a CPU has nothing to wait for.
-_FLUSH_EVERY = {"cpu": 1, "cuda": 20}
+_PATIENCE = 2.0  # seconds that a step may take for Ctrl-C to wait for its end
+_MOST_AHEAD = {"cpu": 1, "cuda": 20}  # epochs a device may be ahead of the history; a CPU has nothing to wait for
+_LONG_FIRST = 10.0  # seconds of a first epoch that says by itself what to expect, though something was compiled in it
+_LONG_TRAINING = 3600.0  # seconds from which on something lighter is named
 
 
 class TrainingInterruptedError(RunError):
@@ -30,16 +33,24 @@ class TrainingInterruptedError(RunError):
 def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) -> None:
     """Run the loop, keeping history and checkpoints, until it is done or somebody presses Ctrl-C.
 
+    Ctrl-C waits for the end of a short step, whose state is then saved. A step of more than two seconds is given up at
+    once: there is a checkpoint from before it.
+
     Raises:
         TrainingInterruptedError: somebody did; the state is saved where there is a run folder.
+        KeyboardInterrupt: somebody did in a long step, or twice.
     """
     epochs, out = plan.epochs, plan.out
-    flush_every = _FLUSH_EVERY[trainer.random.device.type]
     saved_at, reported = time.monotonic(), len(history.records)
+    pace = _Pace(trainer.steps, epochs, _MOST_AHEAD[trainer.random.device.type])
 
     def flush() -> None:
         nonlocal reported
         history.flush()
+        pace.measure(trainer.steps)
+        expected = pace.expectation()
+        if expected is not None:
+            reporter.notice(expected + _advice(trainer, pace))
         for record in history.records[reported:]:
             reporter.update(int(record["epoch"]), record)
         reported = len(history.records)
@@ -51,20 +62,25 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
             save_tensors(out / "checkpoint.safetensors", trainer.state(), about)
         saved_at = time.monotonic()
 
-    with _noticing_interrupts() as interrupted:
+    with _hearing_interrupts() as interrupts:
 
         def after_step(number: int, record: Record) -> bool:
+            interrupts.break_off = False
             history.add(number, record)  # a step is an epoch
-            due = out is not None and time.monotonic() - saved_at >= plan.config.training.checkpoint_seconds
-            if number % flush_every == 0 or due or interrupted.is_set():
+            due = time.monotonic() - saved_at >= plan.config.training.checkpoint_seconds
+            if pace.flush_is_due(number) or due or interrupts.heard:
                 flush()
-            if due:
+            long = pace.seconds > _PATIENCE
+            if due or long:
                 save()
-            return interrupted.is_set()
+            interrupts.break_off = long and not interrupts.heard
+            return interrupts.heard
 
         reporter.start(trainer.steps, epochs)
         try:
+            interrupts.break_off = True  # nobody knows how long the first step takes, and it has nothing to lose
             trainer.run(epochs, after_step)
+            interrupts.break_off = False
             flush()
             save()
         finally:
@@ -76,21 +92,81 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
         )
 
 
-@contextmanager
-def _noticing_interrupts() -> Iterator[threading.Event]:
-    """Turn Ctrl-C into an event, so that it is heard between two steps and never in the middle of one."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event  # signals reach the main thread alone
-        return
+class _Pace:
+    """How long an epoch takes, measured where the device has been waited for, and what to expect of the others.
 
-    def notice(_: int, __: FrameType | None) -> None:
-        if event.is_set():
+    Attributes:
+        seconds: of an epoch, by the last measurement; infinite before the first.
+        left: seconds to come, if all epochs take as long as those measured.
+    """
+
+    def __init__(self, done: int, total: int, most_ahead: int) -> None:
+        self.seconds, self.left = float("inf"), 0.0
+        self._total, self._most_ahead = total, most_ahead
+        self._warm = done + 1  # the first epoch compiles, captures and allocates
+        self._warm_at = 0.0
+        self._measured, self._measured_at = done, time.monotonic()
+        self._said = False
+
+    def flush_is_due(self, number: int) -> bool:
+        """Tell whether the device is as far ahead as it may be: a second or so, that Ctrl-C is heard."""
+        ahead = max(1, min(self._most_ahead, int(1 / max(self.seconds, 1e-9))))
+        return number - self._measured >= ahead
+
+    def measure(self, number: int) -> None:
+        """Take note that epoch `number` is over."""
+        if number > self._measured:
+            now = time.monotonic()
+            self.seconds = (now - self._measured_at) / (number - self._measured)
+            self._measured, self._measured_at = number, now
+            if number <= self._warm:
+                self._warm_at = now
+
+    def expectation(self) -> str | None:
+        """Return once, as soon as a measurement is worth it, how long all will take."""
+        to_come, after = self._total - self._measured, self._measured - self._warm
+        since = self._measured_at - self._warm_at
+        if self._said or to_come == 0 or (self.seconds < _LONG_FIRST if after <= 0 else since < 1):
+            return None
+        self._said = True
+        seconds = self.seconds if after <= 0 else since / after
+        self.left = seconds * to_come
+        measured = f"{duration(seconds)} {'for the first epoch' if after <= 0 else 'an epoch'}"
+        return f"time: {measured}, about {duration(self.left)} for the {to_come} to come"
+
+
+def _advice(trainer: Trainer, pace: _Pace) -> str:
+    """Return what to do instead, where training would take long and the method knows."""
+    lighter = trainer.method.lighter() if isinstance(trainer.method, KnowsLighter) else None
+    return f"; {lighter}" if lighter and pace.left > _LONG_TRAINING else ""
+
+
+class _Interrupts:
+    """Ctrl-C while training.
+
+    Attributes:
+        heard: somebody pressed it, and training ends with the step.
+        break_off: a step is under way that is not to be waited for.
+    """
+
+    def __init__(self) -> None:
+        self.heard = self.break_off = False
+
+    def __call__(self, _: int, __: FrameType | None) -> None:
+        if self.heard or self.break_off:
             raise KeyboardInterrupt  # the second time, the user means now
-        event.set()
+        self.heard = True
 
-    before = signal.signal(signal.SIGINT, notice)
+
+@contextmanager
+def _hearing_interrupts() -> Iterator[_Interrupts]:
+    """Say what Ctrl-C does inside the block."""
+    interrupts = _Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts  # signals reach the main thread alone
+        return
+    before = signal.signal(signal.SIGINT, interrupts)
     try:
-        yield event
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)

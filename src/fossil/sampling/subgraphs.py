@@ -132,11 +132,26 @@ class SubgraphSampler:
         if filled >= 2:
             return
         tried, alone = len(anchors), int((self.degree[anchors] == lonely_degree).sum())
-        raise GraphError(
+        what = (
             f"subgraph_size={self.plan.size} cannot be filled around two nodes or more: of {tried} tried, {alone} have "
-            f"no neighbour and {tried - filled - alone} have too few nodes in reach.",
-            remedy=remedy if alone < tried else "Add edges: a subgraph is made of neighbours.",
+            f"no neighbour and {tried - filled - alone} have too few nodes in reach."
         )
+        if alone == tried:
+            remedy = "Add edges: a subgraph is made of neighbours."
+        elif (within := self._fillable_in_two_hops(anchors)) >= 2:
+            what += (
+                f" {within} of these have enough within two hops; but reach=six_hop takes the nodes of one hop alone, "
+                f"and none of the six hops reaches {self.plan.size} nodes."
+            )
+            remedy = f"Use reach=two_hop, the paper's rule. Or: {remedy}"
+        raise GraphError(what, remedy=remedy)
+
+    def _fillable_in_two_hops(self, anchors: Tensor) -> int:
+        """Return around how many anchors the other rule could fill a subgraph; none, where this is that rule."""
+        if not self.plan.six_hop:
+            return 0
+        other = find_frontiers(self.plan.crow, self.plan.col, self.plan.size, "two_hop")
+        return int(other.filled[anchors].sum())
 
     def adjacency(self, nodes: Tensor) -> Tensor:
         """Return A[S_i; S_i] for each row S_i of `nodes` (S×K): S×K×K zeros and ones."""

@@ -1,4 +1,4 @@
-"""What a method may be able to do beside the contract: say how much memory it takes, and make do with less.
+"""What a method may be able to do beside the contract: tell what it takes and what is lighter, and make do with less.
 
 A method has a capability by having its functions; nothing has to be declared.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -24,6 +23,14 @@ class EstimatesMemory(Protocol):
 
     def memory(self, prepared: Any) -> float:
         """Return about how many bytes a step takes beside the prepared graph."""
+
+
+@runtime_checkable
+class KnowsLighter(Protocol):
+    """Knows what to use in its place where training would take too long."""
+
+    def lighter(self) -> str | None:
+        """Return what is lighter on a large graph, in a sentence; None where that is nothing."""
 
 
 @runtime_checkable
@@ -50,16 +57,3 @@ def lack_of_memory_as(explanation: FossilError) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise explanation from error
-
-
-def free_memory(device: torch.device) -> int | None:
-    """Return how many bytes a new program could use on the device; None where the system does not say."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return 1024 * int(kilobytes[0]) if kilobytes else None

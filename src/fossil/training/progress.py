@@ -17,7 +17,10 @@ _KEPT_BACK_GROUPS = ("distance_", "solver_", "skipped_", "lambda_", "fusion_")
 
 
 class Reporter(Protocol):
-    """Told about every epoch whose record has arrived."""
+    """Told what to expect, and about every epoch whose record has arrived."""
+
+    def notice(self, text: str) -> None:
+        """Something is worth knowing, in one line: the memory and the time that training takes."""
 
     def start(self, done: int, total: int) -> None:
         """Training begins after `done` of `total` epochs."""
@@ -31,6 +34,9 @@ class Reporter(Protocol):
 
 class Silent:
     """Says nothing."""
+
+    def notice(self, text: str) -> None:
+        """Say nothing."""
 
     def start(self, done: int, total: int) -> None:
         """Say nothing."""
@@ -59,6 +65,10 @@ class LiveReporter:
             disable=not console.is_terminal,
         )
         self.total = 0
+
+    def notice(self, text: str) -> None:
+        """Print a line, above the bar where there is one."""
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def start(self, done: int, total: int) -> None:
         """Show the bar."""
@@ -98,3 +108,17 @@ def describe(record: dict[str, float]) -> str:
 
 def _is_part(key: str) -> bool:
     return key in _SHORT or not (key in _KEPT_BACK or key.startswith(_KEPT_BACK_GROUPS))
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> [duration(seconds) for seconds in (0.0123, 4.2, 47, 5400, 200_000)]
+    ['0.012 s', '4.2 s', '47 s', '1.5 hours', '2.3 days']
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    for length, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -36,7 +36,9 @@ class TrainingSettings(Settings):
     replay: bool = setting(
         True, "on a GPU, capture the training step once as a CUDA graph and replay it, where the method allows it"
     )
-    checkpoint_seconds: float = setting(15.0, "least time between two checkpoints", ge=0)
+    checkpoint_seconds: float = setting(
+        15.0, "least time between two checkpoints, unless a step takes more than two seconds: one follows each", ge=0
+    )
 
 
 class Trainer:

@@ -230,3 +230,18 @@ def test_a_graph_in_which_they_cannot_is_refused_with_what_was_tried_and_a_remed
         with pytest.raises(GraphError, match="of 5 tried, 5 have no neighbour and 0 have too few") as refused:
             SubgraphSampler(crow, col, 3).check_fillable("Lower subgraph_size.", lonely_degree=degree)
         assert refused.value.remedy == "Add edges: a subgraph is made of neighbours."
+
+
+def test_a_rule_that_looks_at_one_hop_alone_is_named_where_the_other_would_do() -> None:
+    # Around a node of a cycle of four lie its two neighbours, then itself and the one across, then the two again.
+    cycles = [(4 * c + i, 4 * c + (i + step) % 4) for c in range(5) for i in range(4) for step in (1, 3)]
+    source, target = np.array(sorted(cycles)).T
+    crow = torch.from_numpy(np.searchsorted(source, np.arange(21)))
+    col = torch.from_numpy(target)
+    with pytest.raises(GraphError, match=r"20 of these have enough within two hops; .* six hops reaches 3") as refused:
+        SubgraphSampler(crow, col, 3, "six_hop").check_fillable("Lower subgraph_size.")
+    assert "reach=two_hop" in refused.value.remedy and "Lower subgraph_size." in refused.value.remedy
+    SubgraphSampler(crow, col, 3, "two_hop").check_fillable("Lower subgraph_size.")
+    with pytest.raises(GraphError, match=r"too few nodes in reach\. Lower") as refused:  # no rule finds five of four
+        SubgraphSampler(crow, col, 5, "six_hop").check_fillable("Lower subgraph_size.")
+    assert refused.value.remedy == "Lower subgraph_size."

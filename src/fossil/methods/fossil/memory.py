@@ -6,19 +6,29 @@ from fossil.methods.fossil.settings import FossilSettings
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.infonce import node_contrast_memory
 
-# Tensors of N×hidden and N×D that live at the peak of a step, counted from measured peaks.
-_HIDDEN_COPIES, _WIDTH_COPIES = 12, 40
+# Tensors of N×hidden and N×D that live at the two moments when a step takes most, counted from measured peaks: when
+# the encoder's first layer is differentiated, and when the losses are. On a GPU the node loss over all nodes runs
+# beside the transport, and both keep what they need.
+_IN_THE_ENCODER = (6, 4)
+_IN_THE_LOSSES = (2, 20)
+_IN_LOSSES_OF_ALL_ON_A_GPU = (2, 32)
+_LOADED = {"cpu": 1 << 28, "cuda": 1 << 27}  # what the first step loads, compiles or records
 _MOST_TILE_ROWS, _FEWEST_TILE_ROWS = 4096, 256
 
 
 def step_bytes(config: FossilSettings, graph: GraphTensors, tile_rows: int | None) -> float:
-    """Return about what the activations of both views, their gradients and the node loss take."""
-    per_node = _HIDDEN_COPIES * config.hidden + _WIDTH_COPIES * config.width
-    drawn = 3 * config.num_anchors * config.subgraph_size * config.width
+    """Return about what the activations of both views, their gradients and the losses take."""
+    device, nodes = graph.adjacency.crow.device, graph.num_nodes
+    everywhere = config.node_contrast == "all_nodes"
+    losses = _IN_LOSSES_OF_ALL_ON_A_GPU if everywhere and device.type == "cuda" else _IN_THE_LOSSES
+    moments = (_IN_THE_ENCODER, losses)
+    per_node = max(hidden * config.hidden + width * config.width for hidden, width in moments)
+    drawn = config.num_anchors * config.subgraph_size
     kept = 0
-    if config.node_contrast == "all_nodes" and tile_rows is None:
-        kept = node_contrast_memory(graph.num_nodes, graph.adjacency.crow.device)
-    return 4.0 * (graph.num_nodes * per_node + 8 * graph.adjacency.num_entries + 4 * drawn) + kept
+    if config.node_contrast != "none" and tile_rows is None:
+        kept = node_contrast_memory(nodes if everywhere else min(nodes, drawn), device)
+    floats = nodes * per_node + 8 * graph.adjacency.num_entries + 12 * drawn * config.width
+    return 4.0 * floats + kept + _LOADED[device.type]
 
 
 def smaller_tiles(config: FossilSettings, tile_rows: int | None) -> int | None:

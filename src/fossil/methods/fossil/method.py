@@ -284,6 +284,12 @@ class Fossil(Method[FossilGraph]):
         """Return about how many bytes a step takes beside the prepared graph."""
         return step_bytes(self.config, prepared.tensors, self.tile_rows)
 
+    def lighter(self) -> str | None:
+        """Return what takes less time on a large graph, if the node loss is over all pairs of nodes."""
+        if self.config.node_contrast != "all_nodes":
+            return None
+        return "method fossil_v2, whose node loss is over the sampled nodes alone, takes less on large graphs"
+
     def shrink(self) -> bool:
         """Work with smaller tiles of the node loss from now on; return whether that was possible."""
         smaller = smaller_tiles(self.config, self.tile_rows)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 _PARTS = 4  # of the work of a thread, so that one that is held up leaves some to the others
 _LEAST_WORK = 2**22  # multiplications for which a thread is worth its start
+_MOST_WORK = 2**32  # multiplications of a part, so that Ctrl-C need not wait for more: a fraction of a second
 
 
 def plain(tensor: Tensor) -> Tensor:
@@ -32,14 +33,19 @@ def run_in_threads(kernel: Callable[..., None], arguments: list[Any], plan: Tens
         products: products of matrices it makes for a problem.
     """
     batch, n, m = plan.shape
-    work = batch * n * m * max(n, m) * products
-    threads = min(torch.get_num_threads(), batch, max(1, work // _LEAST_WORK))
+    each = n * m * max(n, m) * products
+    most = max(1, _MOST_WORK // each)
+    threads = min(torch.get_num_threads(), batch, max(1, batch * each // _LEAST_WORK))
     if threads == 1:
-        kernel(*arguments, 0, batch)
+        for start in range(0, batch, most):
+            kernel(*arguments, start, min(start + most, batch))
         return
-    size = -(-batch // (threads * _PARTS))
-    with ThreadPoolExecutor(threads) as pool:
+    size = min(most, -(-batch // (threads * _PARTS)))
+    pool = ThreadPoolExecutor(threads)
+    try:
         starts = range(0, batch, size)
         parts = [pool.submit(kernel, *arguments, start, min(start + size, batch)) for start in starts]
-    for part in parts:
-        part.result()  # raises what it raised
+        for part in parts:
+            part.result()  # raises what it raised
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,47 @@
+"""What FOSSIL expects to take beside what a process really took."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# One process, in which every graph is larger than the last, so that each peak is its own.
+MEASURE = """
+import json, resource
+from pathlib import Path
+import torch
+from fossil.datasets.synthetic import csbm
+from fossil.methods.registry import get_method
+from fossil.training.trainer import Trainer
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+torch.set_num_threads(1)
+kind, found, before = get_method("fossil_v2"), [], None
+for nodes in (6000, 15000, 30000):
+    graph = csbm(nodes, degree=10.0, features=16, seed=0)
+    config = kind.configure(None, {"num_anchors": 20, "subgraph_size": 4, **%(settings)s})
+    method = kind.build(config, graph.num_features, 0)
+    prepared = method.prepare(graph, torch.device("cpu"))
+    before = before or resident()  # before the first step loads and compiles
+    Trainer(method, prepared, 0, torch.device("cpu")).step()
+    found.append([method.memory(prepared), peak() - before])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process from /proc")
+@pytest.mark.parametrize("settings", [{"hidden": 1024, "width": 32}, {"hidden": 64, "width": 256}])
+def test_the_memory_expected_is_the_memory_taken(settings: dict[str, int]) -> None:
+    code = MEASURE % {"settings": settings}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (small, first), (_, second), (large, last) = json.loads(done.stdout)
+    assert first < second < last, "a peak hides the next"
+    assert 0.7 < large / last < 1.4
+    # What grows with the graph, without what every process takes.
+    assert 0.7 < (large - small) / (last - first) < 1.4
