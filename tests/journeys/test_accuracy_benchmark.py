@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import fossil
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
 SMALL = ["--graphs", "digits", "--epochs", "1", "--splits", "2", "--device", "cpu", "--set", "hidden=16", "width=8"]
 
@@ -34,6 +38,19 @@ def test_encoders_are_trained_once_and_protocols_and_precisions_have_rows_of_the
         ["released hidden=16 width=8 float32", "released-unit-rows", "digits", "1 × 2"],
         ["released hidden=16 width=8 (as it was)", "released", "digits", "1 × 2"],
     ]
+
+
+def test_an_encoder_is_scored_on_test_nodes_of_as_many_splits_as_asked_for(tmp_path: Path) -> None:
+    path, splits = tmp_path / "accuracy.jsonl", 4
+    few = ["--methods", "dgi", "--epochs", "3", "--protocol", "paper", "--splits", str(splits), "--set", "width=8"]
+    assert run(path, "--seeds", "1", *few).returncode == 0
+    (record,) = [json.loads(line) for line in path.read_text().splitlines()]
+    result = fossil.embed("digits", method="dgi", epochs=3, settings={"width": 8}, seed=0, device="cpu")
+    (row,) = fossil.evaluate(result, protocol="paper", splits=splits, device="cpu")
+    assert record["accuracies"] == pytest.approx(row.accuracy.values, abs=1e-5)
+    assert len(set(record["accuracies"])) > 1 and len(record["accuracies"]) == splits
+    assert record["accuracy"] == pytest.approx(row.accuracy.mean, abs=1e-9)
+    assert record["validation_accuracy"] != record["accuracy"]
 
 
 def test_a_file_of_other_records_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -81,6 +81,30 @@ def test_without_augmentation_the_objective_is_recomputed_by_hand() -> None:
     assert objective.terms["loss"].item() == pytest.approx(expected.item(), rel=1e-4)
 
 
+def test_each_view_is_made_with_its_own_probabilities_and_shown_to_both_encoders() -> None:
+    shares = {"feature_drop_1": 0.1, "edge_drop_1": 0.7, "feature_drop_2": 0.5, "edge_drop_2": 0.3}
+    graph = make_graph(nodes=60, features=1000)
+    method, trainer = make_trainer(graph, **shares)
+    seen: dict[nn.Module, list[tuple[FeatureMatrix, SparseMatrix]]] = {method.encoder: [], method.target: []}
+    for module in seen:
+        module.register_forward_pre_hook(lambda module, view: seen[module].append(view))
+    next(method.step(trainer.prepared, trainer.random))
+    for views in seen.values():
+        for number, (features, propagation) in enumerate(views, 1):
+            assert isinstance(features.data, Tensor)
+            masked, edges = float((features.data == 0).all(0).float().mean()), graph.adjacency.nnz
+            dropped = 1 - (float((propagation.values != 0).sum()) - 60) / edges
+            for found, count, share in (
+                (masked, 1000, f"feature_drop_{number}"),
+                (dropped, edges, f"edge_drop_{number}"),
+            ):
+                wanted = shares[share]
+                assert abs(found - wanted) < 5 * (wanted * (1 - wanted) / count) ** 0.5, share
+    for online, target in zip(*seen.values(), strict=True):
+        assert online[0] is target[0] and online[1] is target[1]
+    assert len(seen[method.encoder]) == 2
+
+
 def test_the_target_takes_no_gradient_and_is_in_no_group() -> None:
     method, trainer = make_trainer()
     grouped = {id(p) for group in method.parameter_groups().values() for p in group.parameters}

@@ -139,6 +139,16 @@ def test_the_twin_takes_gradients_when_told_to_leak_only(leaking: bool) -> None:
     assert all((id(p) in grouped) is leaking for p in method.target.parameters())
 
 
+@pytest.mark.parametrize(("weight", "reaches"), [(0.0, False), (1.0, True)])
+def test_a_leaking_twin_learns_through_the_reasons_of_links_and_not_as_what_is_predicted(
+    weight: float, reaches: bool
+) -> None:
+    method, prepared = make(leaking_target=True, factor_weight=weight)
+    reconstruction = method.loss_parts(method.links(prepared, random()), random())["reconstruction"]
+    found = torch.autograd.grad(reconstruction, list(method.target.parameters()), allow_unused=True)
+    assert any(each is not None and bool(each.any()) for each in found) is reaches
+
+
 def assigned() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Nodes, shares of three clusters of which the last is nobody's first choice, and old prototypes."""
     draw = np.random.default_rng(3)

@@ -14,7 +14,7 @@ from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.methods.base import Objective
 from fossil.methods.fossil import Fossil, FossilV2
-from fossil.methods.fossil.stages import FossilGraph
+from fossil.methods.fossil.stages import Compared, FossilGraph, Pairs
 from fossil.nn.encoders import DecoupledEncoder
 from fossil.ops.infonce import node_contrast
 from fossil.sampling.subgraphs import Subgraphs
@@ -82,6 +82,51 @@ def test_wasserstein_is_the_fused_distance_at_the_ends_of_alpha() -> None:
             method, prepared = make(**changes)
             losses.append(contrast(method, prepared).terms["ot"])
         torch.testing.assert_close(losses[0], losses[1])
+
+
+def test_pooled_subgraphs_are_compared_by_the_cosine_of_their_means_with_both_negatives_from_one_subgraph() -> None:
+    tau = 0.6
+    method, _ = make(similarity="pooled_cosine", temperature=tau)
+    first, second = torch.randn(2, 9, 6, generator=random(1), dtype=torch.float64)
+    nodes, a, b = (
+        torch.tensor([[0, 1, 2, 3], [2, 5, 6, 7], [8, 4, 0, 6]]),
+        torch.tensor([1, 2, 0]),
+        torch.tensor([2, 0, 1]),
+    )
+    found, solution = method.similarity(Compared(first, second, nodes, None), Pairs(Subgraphs.of(nodes), a, b, None))
+    original, generated = ([view[rows].mean(0) for rows in nodes] for view in (first, second))
+    partners = [*generated, *(original[j] for j in a), *(generated[j] for j in a)]
+    expected = [
+        torch.exp(one @ other / (one.norm() * other.norm()) / tau)
+        for one, other in zip(original * 3, partners, strict=True)
+    ]
+    assert solution is None
+    torch.testing.assert_close(found, torch.stack(expected))
+
+
+def test_subgraphs_reach_as_far_as_the_setting_says() -> None:
+    # On a path two hops reach five nodes at most, six hops thirteen.
+    path = sp.diags_array([np.ones(29), np.ones(29)], offsets=[-1, 1], format="csr", dtype=np.float32)
+    given = Graph("path", sp.csr_array(path), graph(30).features, np.arange(30))
+    for reach, size, fits in (("two_hop", 5, True), ("two_hop", 6, False), ("six_hop", 6, True)):
+        method, prepared = make(given, reach=reach, subgraph_size=size)
+        anchors = torch.arange(10, 20)
+        assert int(prepared.sampler.sample(anchors, random()).count) == (10 if fits else 0)
+        if fits:
+            method.check_trainable(prepared)
+
+
+def test_the_fusion_layer_is_drawn_to_one_minus_the_weight_of_the_features() -> None:
+    for similarity, alpha, wanted in (
+        ("fused_gromov_wasserstein", 0.2, 0.8),
+        ("wasserstein", 0.2, 0.0),
+        ("gromov_wasserstein", 0.2, 1.0),
+    ):
+        method, prepared = make(similarity=similarity, alpha=alpha, fusion_mean=3.0)
+        with torch.no_grad():
+            record = contrast(method, prepared).diagnose()
+        expected = 3 * abs(float(record["lambda_mean"]) - wanted)
+        assert float(record["fusion_mean"]) == pytest.approx(expected, rel=1e-4)
 
 
 def test_trained_apart_the_contrast_moves_the_encoder_alone_and_the_penalty_the_gate_alone() -> None:

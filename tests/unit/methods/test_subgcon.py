@@ -81,9 +81,14 @@ def test_final_embeddings_are_the_centres_of_all_subgraphs() -> None:
     torch.testing.assert_close(method.encode(prepared).vectors, centres.detach())
 
 
-@pytest.mark.parametrize("similarity", ["inner_product", "cosine"])
-def test_loss_is_the_papers_with_the_next_of_the_batch_as_the_other(similarity: str) -> None:
-    method = made(similarity=similarity, margin=0.3)
+@pytest.mark.parametrize(
+    ("similarity", "margin", "some_won"),
+    [("inner_product", 0.3, False), ("cosine", 0.3, False), ("inner_product", 0.03, True), ("cosine", 0.001, True)],
+)
+def test_loss_is_the_papers_with_the_next_of_the_batch_as_the_other(
+    similarity: str, margin: float, some_won: bool
+) -> None:
+    method = made(similarity=similarity, margin=margin)
     prepared = method.prepare(graph(), CPU)
     (objective,) = method.step(prepared, torch.Generator().manual_seed(2))
     batch = shuffled(NODES, torch.Generator().manual_seed(2))[:8]
@@ -94,11 +99,14 @@ def test_loss_is_the_papers_with_the_next_of_the_batch_as_the_other(similarity: 
             return torch.sigmoid(nn.functional.cosine_similarity(first, second, dim=0) / method.config.temperature)
         return torch.sigmoid(first @ second)
 
-    expected = torch.zeros((), dtype=torch.float64)
+    by_centre, by_summary = [], []
     for i in range(8):
         j = (i - 1) % 8
-        expected += (0.3 - (fit(h[i], c[i]) - fit(h[j], c[i]))).clamp_min(0) / 8
-        expected += (0.3 - (fit(h[j], c[j]) - fit(h[i], c[j]))).clamp_min(0) / 8
+        by_centre.append((margin - (fit(h[i], c[i]) - fit(h[j], c[i]))).clamp_min(0))
+        by_summary.append((margin - (fit(h[j], c[j]) - fit(h[i], c[j]))).clamp_min(0))
+    # Unless own summaries have won in some pairs and not in others, it cannot be seen which of them are compared.
+    assert (0 < sum(bool(each == 0) for each in by_summary) < 8) is some_won
+    expected = torch.stack(by_centre).mean() + torch.stack(by_summary).mean()
     torch.testing.assert_close(objective.terms["loss"].double(), expected, rtol=1e-5, atol=1e-6)
 
 
