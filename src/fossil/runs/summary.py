@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 
-from fossil.errors import FossilWarning
+from fossil.errors import warn_the_caller
 from fossil.graph.graph import Array
 from fossil.methods.base import NodeVectors
 from fossil.methods.registry import Kind
@@ -46,7 +45,7 @@ def summarize(result: FitResult, encoded: NodeVectors, epochs: int, preset: str)
         if summary["structure_share"]["mean"] < _IGNORED:
             findings.append(_edges_ignored(result, summary["lambda"], summary["structure_share"]["mean"]))
     for finding in findings:
-        warnings.warn(finding, FossilWarning, stacklevel=3)
+        warn_the_caller(finding)
     return summary | {"findings": findings}
 
 

@@ -361,7 +361,7 @@ def test_runs_without_labels_follow_the_protocol_of_those_with(graph: Graph) -> 
 def test_a_row_says_that_a_directed_graph_was_made_undirected(graph: Graph) -> None:
     one_way = replace(graph, adjacency=sp.csr_array(sp.triu(graph.adjacency)))
     results = [
-        fossil.embed(given, method=method, epochs=1, settings={"width": 4}, device="cpu")
+        fossil.embed(given, method=method, epochs=1, settings={"width": 16}, device="cpu")
         for given in (graph, one_way)
         for method in ("dssl", "dgi")
     ]
