@@ -65,7 +65,7 @@ def command(
     ),
 ) -> None:
     """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
-    from fossil.cli.show import plain_console, show_table
+    from fossil.cli.show import plain_console, scoring_bar, show_table
     from fossil.evaluation.evaluate import evaluate
     from fossil.report.scores import scores_table
 
@@ -74,14 +74,16 @@ def command(
         raise SettingError(
             "There is nothing to score.", remedy="Name run folders, or --vectors FILE with --graph INPUT."
         )
-    rows = evaluate(
-        [*(runs or []), *outside],
-        protocol=protocol,
-        splits=splits,
-        features=features,
-        nodes_per_class=nodes_per_class,
-        device=device,
-    )
+    with scoring_bar() as progress:
+        rows = evaluate(
+            [*(runs or []), *outside],
+            protocol=protocol,
+            splits=splits,
+            features=features,
+            nodes_per_class=nodes_per_class,
+            device=device,
+            progress=progress,
+        )
     show_table(plain_console(), scores_table(rows), form)
 
 

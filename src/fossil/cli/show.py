@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +36,18 @@ def show_table(console: Console, table: Table, form: Format) -> None:
     console.print(as_rich(table), soft_wrap=False)
     for note in table.notes:
         console.print(note)
+
+
+@contextmanager
+def scoring_bar() -> Iterator[Callable[[float], None]]:
+    """Show on a terminal which share of the scoring is done, and nothing elsewhere; yields what to tell it to."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("scoring", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
 def show_graph(console: Console, loaded: LoadedGraph) -> None:

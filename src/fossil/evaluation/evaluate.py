@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError, warn_the_caller
+from fossil.evaluation.progress import Progress, silent
 from fossil.evaluation.protocol import PROTOCOLS, Protocol, protocol
 from fossil.evaluation.rows import ByEncoder, Row
 from fossil.evaluation.statistics import Summary
@@ -36,6 +38,7 @@ def evaluate(
     features: bool = False,
     nodes_per_class: int | None = None,
     device: str = "auto",
+    progress: Progress = silent,
 ) -> list[Row]:
     """Score runs, folders or results of `fossil.embed`, by a linear probe; runs that differ in their seed share a row.
 
@@ -52,6 +55,7 @@ def evaluate(
         features: also score the raw input features on the same splits.
         nodes_per_class: train on this many nodes of each class, on every graph.
         device: where the probes are fitted.
+        progress: told now and then which share of all scoring is done.
 
     Raises:
         EvaluationError: a run has no labels, its splits cannot be drawn, it was trained on another split, or it is
@@ -71,7 +75,7 @@ def evaluate(
     given = [runs] if isinstance(runs, Scorable | str | Path) else list(runs)
     opened = [subject_of(Run.open(run) if isinstance(run, str | Path) else run) for run in given]
     rule = _rule(opened, protocol, nodes_per_class)
-    return _rows(opened, rule, splits, features, device)
+    return _rows(opened, rule, splits, features, device, progress)
 
 
 def evaluate_runs(
@@ -113,16 +117,22 @@ def _rule(subjects: Sequence[Subject], named: str | Protocol | None, nodes_per_c
 
 
 def _rows(
-    subjects: Sequence[Subject], protocol: Protocol, splits: int | None, features: bool, device: str
+    subjects: Sequence[Subject],
+    protocol: Protocol,
+    splits: int | None,
+    features: bool,
+    device: str,
+    progress: Progress = silent,
 ) -> list[Row]:
     task, target = NodeClassification(protocol), str(resolve_device(device))
     for subject in subjects:
         task.check(subject.graph)
-    rows = []
-    for members in by_row(subjects):
+    rows, grouped = [], by_row(subjects)
+    parts = _parts(progress, sum(map(len, grouped)) * (2 if features else 1))
+    for members in grouped:
         first = members[0]
         count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
-        scores = {member.seed: _score(member, task, count, target) for member in members}
+        scores = {member.seed: _score(member, task, count, target, next(parts)) for member in members}
         every_split = list(dict.fromkeys(score.seed for of_one in scores.values() for score in of_one))
         majority = task.baseline(first.graph, every_split)
         fair = [metric.name for metric in task.metrics if metric.fair]
@@ -134,7 +144,7 @@ def _rows(
                 metrics=_metrics(task, scores),
                 majority={name: Summary(tuple(getattr(one, name) for one in majority)) for name in fair},
                 truth=_truth(first.graph),
-                features=_score_features(members, task, count, target) if features else None,
+                features=_score_features(members, task, count, target, parts) if features else None,
                 published=first.published,
                 protocol=task.describe(first.graph, seed=first.seed, trained_on=first.trained_on),
                 confidence=protocol.confidence,
@@ -144,10 +154,21 @@ def _rows(
     return rows
 
 
-def _score(subject: Subject, task: NodeClassification, splits: int, device: str) -> list[SplitScore]:
+def _parts(whole: Progress, count: int) -> Iterator[Progress]:
+    """Return what each of `count` equal parts reports its own share to, so that `whole` hears the share of all."""
+
+    def report(done: int, share: float) -> None:
+        whole((done + share) / count)
+
+    return (partial(report, done) for done in range(count))
+
+
+def _score(
+    subject: Subject, task: NodeClassification, splits: int, device: str, progress: Progress
+) -> list[SplitScore]:
     """Score one encoder and keep every raw value in its folder, where it has one."""
     seeds, trained_on = subject.split_seeds(splits), subject.trained_on
-    scores = task.score(subject.vectors, subject.graph, seeds, trained_on=trained_on, device=device)
+    scores = task.score(subject.vectors, subject.graph, seeds, trained_on=trained_on, device=device, progress=progress)
     if trained_on is None and task.protocol.rows == "as they are":
         _warn_of_uneven_lengths(subject, task.protocol)
     if subject.folder is not None and subject.config is not None:
@@ -163,11 +184,20 @@ def _score(subject: Subject, task: NodeClassification, splits: int, device: str)
     return scores
 
 
-def _score_features(members: Sequence[Subject], task: NodeClassification, splits: int, device: str) -> Summary:
+def _score_features(
+    members: Sequence[Subject],
+    task: NodeClassification,
+    splits: int,
+    device: str,
+    parts: Iterator[Progress],
+) -> Summary:
     """Score the raw input features of a graph: what a linear model knows without any graph learning."""
     graph = members[0].graph
     features: Array = graph.features.toarray() if graph.has_sparse_features else graph.features
-    scores = {member.seed: task.score(features, graph, member.split_seeds(splits), device=device) for member in members}
+    scores = {
+        member.seed: task.score(features, graph, member.split_seeds(splits), device=device, progress=next(parts))
+        for member in members
+    }
     return _summary(task, scores, "accuracy")
 
 

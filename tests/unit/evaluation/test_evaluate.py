@@ -228,6 +228,14 @@ def test_features_are_scored_on_the_splits_of_the_run(tmp_path: Path) -> None:
     assert row.features.mean < row.accuracy.mean
 
 
+def test_progress_rises_over_all_runs_and_features_to_one(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
+    heard: list[float] = []
+    fossil.evaluate([*runs, make_run(tmp_path / "c", alpha=0.3)], features=True, device="cpu", progress=heard.append)
+    assert heard == sorted(heard) and heard[0] > 0 and heard[-1] == 1.0
+    assert {round(6 * share, 9) for share in heard} >= set(range(1, 7))  # the end of each of six parts
+
+
 def test_the_released_protocol_also_gives_the_test_maximum(tmp_path: Path) -> None:
     [row] = evaluate_runs([make_run(tmp_path / "a")], protocol("released"), splits=2, device="cpu")
     assert list(row.metrics) == ["accuracy", "macro_f1", "test_maximum"]
