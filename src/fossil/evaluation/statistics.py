@@ -1,7 +1,7 @@
 """The mean of some scores and how sure it is.
 
 Which interval depends on how many values there are. A percentile bootstrap of few values is too narrow: of 5 normal
-values it covers the mean in 84 % of cases where it says 95 %, of 3 in 73 %. Student's t covers what it says from 3
+values it covers the mean in 84 % of cases where it says 95 %, of 3 in 75 %. Student's t covers what it says from 3
 values on, if they are roughly normal, as means over test nodes are. From 100 values on the two agree, and the paper's
 bootstrap is kept. Two values have no interval: theirs would be thirteen times as wide as they are apart.
 """
