@@ -19,7 +19,7 @@ _OUTSIDE = "Vectors from elsewhere"
 
 def command(
     runs: list[Path] | None = typer.Argument(
-        None, metavar="[RUN]...", help="Run folders; several seeds of the same method and graph share a row."
+        None, metavar="RUN", help="Run folders; several seeds of the same method and graph share a row."
     ),
     protocol: str | None = typer.Option(
         None,
