@@ -67,7 +67,7 @@ def as_rich(table: Table) -> rich.table.Table:
     """Return the cells for a terminal."""
     from rich.table import Table as RichTable
 
-    made = RichTable(title=table.title, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
+    made = RichTable(title=table.title, title_justify="left")
     for name in table.header:
         made.add_column(name, overflow="fold")  # a narrow terminal breaks long words and loses nothing
     for row in table.rows:
