@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from command import QUICK, Outcome, here
+from command import QUICK, Outcome, here, in_process
 
 MEMBERS = 150
 NAMES = ("Zoë", "Łukasz", "Ōta", "Åsa", "Nguyễn")
@@ -93,13 +93,13 @@ STEPS: tuple[tuple[str, ...] | Callable[[Path], None], ...] = (
 )
 
 
-def travel(folder: Path) -> list[Outcome]:
+def travel(folder: Path, run: Callable[..., Outcome] = here) -> list[Outcome]:
     """Take every step in `folder`, and return what the commands answered."""
     write_club(folder / "club")
     outcomes = []
     for step in STEPS:
         if isinstance(step, tuple):
-            outcomes.append(here(*step, cwd=folder, env={"COLUMNS": "100"}))
+            outcomes.append(run(*step, cwd=folder))
         else:
             step(folder / "club")
     return outcomes
@@ -108,7 +108,7 @@ def travel(folder: Path) -> list[Outcome]:
 def main() -> None:
     """Print every command and what it answers."""
     with tempfile.TemporaryDirectory() as folder:
-        outcomes = iter(travel(Path(folder)))
+        outcomes = iter(travel(Path(folder), in_process))
     for step in STEPS:
         if isinstance(step, tuple):
             print(f"$ fossil {' '.join(step)}")
