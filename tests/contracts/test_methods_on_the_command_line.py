@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
+import typing
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from fossil.cli import embed
+from fossil.cli import reading
 from fossil.cli.main import app
 from fossil.errors import SettingError
 from fossil.methods.registry import get_method, methods, recipes
@@ -49,7 +49,7 @@ def test_an_unknown_method_is_refused() -> None:
 
 
 def test_the_help_of_label_names_the_methods_that_train_on_labels() -> None:
-    option = inspect.signature(embed.command).parameters["label"].default
+    _, option = typing.get_args(reading.Label)
     assert isinstance(option, typer.models.OptionInfo) and option.help is not None
     words = option.help.replace(",", " ").split()
     assert {word for word in words if word in methods()} == {
