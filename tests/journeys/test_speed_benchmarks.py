@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 SMALL = ["--set", "hidden=16", "width=8", "num_anchors=10", "subgraph_size=5"]
 
 
-def run(script: str, results: Path, *arguments: str) -> str:
+def run(script: str, results: Path, *arguments: str, small: Sequence[str] = SMALL) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("TRITON_INTERPRET", "FOSSIL_DATA")}
-    command = [sys.executable, str(SCRIPTS / script), "--threads", "1", "--results", str(results), *SMALL, *arguments]
+    command = [sys.executable, str(SCRIPTS / script), "--threads", "1", "--results", str(results), *small, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -88,3 +89,19 @@ def test_trainings_are_timed_after_a_first_one(tmp_path: Path) -> None:
     assert record["first_seconds"] == pytest.approx(first["training"] + first["evaluation"])
     assert 0 <= record["accuracy"] <= 1
     assert f"100 seeds × 1 graph(s) at this rate: {100 * record['seconds'] / 60:.1f} minutes" in text
+
+
+def test_scoring_is_measured_beside_scikit_learn(tmp_path: Path) -> None:
+    path, cache = tmp_path / "scoring.jsonl", tmp_path / "vectors"
+    arguments = ["--cases", "digits:8:share", "digits:8:class", "--splits", "2", "--repeats", "1", "--converged"]
+    text = run("scoring.py", path, *arguments, "--cache", str(cache), small=())
+    for record in records_of(path):
+        ours, converged = record["ours"], record["scikit-learn, tol 1e-7"]
+        assert ours["seconds"] > 0
+        assert ours["accuracy"] == pytest.approx(converged["accuracy"], abs=0.003)
+        assert record["nodes"] == 1797
+        assert record["width"] == 8
+    assert [row[:3] for row in rows_of(text, "graph")] == [
+        ["digits", "1,797 × 8", "862"], ["digits", "1,797 × 8", "200"],
+    ]  # fmt: skip
+    assert len(list(cache.iterdir())) == 1

@@ -120,18 +120,11 @@ def _fit(
     matrix = torch.tensor(embedding, device=device)
     matrix = matrix.to(torch.promote_types(matrix.dtype, dtype))
     index, mask = (padded_positions if _apart(train, matrix.shape[1]) else shared_positions)(train, device)
-    counts, present = mask.sum(dim=1), mask.any(dim=0)[:, None] if index.ndim == 1 else mask[:, :, None]
+    counts, present = mask.sum(dim=1), torch.ones_like(index)[:, None] if index.ndim == 1 else mask[:, :, None]
     rows = matrix[index] * present
-    squares = rows.square().sum(dim=-1)
-    norms = ((squares * mask).sum(dim=1) / counts).sqrt()
+    norms = ((rows.square().sum(dim=-1) * mask).sum(dim=1) / counts).sqrt()
     norms = torch.where(norms > 0, norms, 1.0) if scale else torch.ones_like(norms)
-    number = present.sum(dim=-2, keepdim=True)
-    unit = (squares[..., None].sum(dim=-2, keepdim=True) / number).sqrt()
-    unit = torch.where(unit > 0, unit, 1.0)
-    # The bias absorbs any shift, so centring changes nothing but the conditioning.
-    centre = rows.sum(dim=-2, keepdim=True) / number
-    rows = ((rows - centre) * present / unit).to(dtype)
-    basis = _principal_axes(rows)
+    frame = _frame(rows, present)
 
     classes = torch.tensor(labels, dtype=torch.int64, device=device)[index].expand(mask.shape)
     num_classes = int(classes[mask].max()) + 1
@@ -139,30 +132,61 @@ def _fit(
     targets = torch.nn.functional.one_hot(torch.where(mask, classes, 0), num_classes).mT.contiguous() * weights
     seen = targets.sum(dim=2, keepdim=True) > 0
     excluded = torch.where(seen, 0.0, _EXCLUDED).to(dtype)
-    # Rows are in one unit, the penalty is meant for rows divided by the norm of their split.
-    ratio = norms / unit.flatten()
+    # Rows are in the unit of the frame; the penalty is meant for rows divided by the norm of their split.
+    ratio = norms / frame.unit.flatten()
     penalty = torch.where(seen.sum(dim=(1, 2)) == 2, 2.0, 1.0) * ratio.square()
-    penalties = torch.zeros(len(train), 1, basis.shape[-1] + 1, dtype=dtype, device=device)
+    penalties = torch.zeros(len(train), 1, frame.axes.shape[-1] + 1, dtype=dtype, device=device)
     penalties[..., :-1] = penalty[:, None, None]
-    rows = torch.cat([rows @ basis, present.to(dtype)], dim=-1)
-    problems = Problems(rows, targets, weights, excluded, penalties)
-    rising = sorted(range(len(strengths)), key=lambda place: strengths[place])
+    framed = torch.cat([frame.enter(rows) * present, present], dim=-1).to(dtype)
+    problems = Problems(framed, targets, weights, excluded, penalties)
     target = (tolerance * counts * ratio).to(dtype)
-    path = follow(problems, [strengths[place] for place in rising], target, max_iterations, progress)
-    order = [rising.index(place) for place in range(len(strengths))]
-    solved = torch.stack([path[place].parameters for place in order], dim=1)  # S×L×C×R
-    flat = solved.flatten(1, 2).to(matrix.dtype)
-    weight = flat[..., :-1] @ basis.mT.to(matrix.dtype) / unit
-    bias = (flat[..., -1:] - weight @ centre.mT).reshape(solved.shape[:3])
+    rising = sorted(strengths)
+    path = follow(problems, rising, target, max_iterations, progress)
+
+    optima = [path[rising.index(strength)] for strength in strengths]
+    solved = torch.stack([optimum.parameters for optimum in optima], dim=1).to(matrix.dtype)  # S×L×C×R
+    weight, bias = (part.unflatten(1, solved.shape[1:3]) for part in frame.leave(solved.flatten(1, 2)))
     # What all classes have in common changes no probability, and is wherever the search left it.
-    bias -= ((bias * seen.mT).sum(dim=2) / seen.sum(dim=1)).unsqueeze(2)
-    return Probes(
-        weight.reshape(*solved.shape[:3], -1),
-        bias + excluded.mT,
-        norms,
-        torch.stack([path[place].steps for place in order], dim=1).cpu().numpy(),
-        torch.stack([path[place].converged for place in order], dim=1).cpu().numpy(),
+    bias = bias.squeeze(3) - ((bias.squeeze(3) * seen.mT).sum(dim=2) / seen.sum(dim=1)).unsqueeze(2)
+    steps, converged = (
+        torch.stack([getattr(optimum, name) for optimum in optima], dim=1).cpu().numpy()
+        for name in ("steps", "converged")
     )
+    return Probes(weight, bias + excluded.mT, norms, steps, converged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """Coordinates in which a fit is well conditioned: centred, in one unit, along uncorrelated axes.
+
+    The bias absorbs any shift, and the penalty does not notice a rotation: a fit keeps its solution.
+
+    Attributes:
+        centre: …×1×D.
+        unit: …×1×1.
+        axes: …×D×R, orthonormal.
+    """
+
+    centre: Tensor
+    unit: Tensor
+    axes: Tensor
+
+    def enter(self, rows: Tensor) -> Tensor:
+        """Return rows in these coordinates, …×n×R."""
+        return ((rows - self.centre) / self.unit) @ self.axes
+
+    def leave(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Return weights (S×P×D) and biases (S×P×1) for rows as they are, of parameters whose last one is the bias."""
+        weight = parameters[..., :-1] @ self.axes.mT / self.unit
+        return weight, parameters[..., -1:] - weight @ self.centre.mT
+
+
+def _frame(rows: Tensor, present: Tensor) -> _Frame:
+    number = present.sum(dim=-2, keepdim=True)
+    unit = (rows.square().sum(dim=(-2, -1), keepdim=True) / number).sqrt()
+    unit = torch.where(unit > 0, unit, 1.0)
+    centre = rows.sum(dim=-2, keepdim=True) / number
+    return _Frame(centre, unit, _principal_axes((rows - centre) * present / unit))
 
 
 def _apart(train: Sequence[Array], width: int) -> bool:
