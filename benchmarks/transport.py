@@ -3,6 +3,7 @@
     python benchmarks/transport.py --device cpu --quick
     python benchmarks/transport.py --device cuda --batches 900 9000 --sizes 12 30
     python benchmarks/transport.py --device cpu --numerics
+    python benchmarks/transport.py --device cpu --single --iterations 500 --steps 1 --sizes 30 100 300
 
 Each time is a median after a warm-up; a run of more than ten seconds is timed once. Solvers that take one pair at a
 time are timed on a few pairs and the time is scaled to the batch; the table marks it. All solvers make the same number
@@ -14,6 +15,7 @@ means a value, plan or gradient that is not finite.
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import itertools
 import json
@@ -29,7 +31,7 @@ from torch import Tensor
 
 from fossil.transport import FusedProblem
 from measuring import hardware, now, version_of
-from transport_contenders import OURS, PEERS, Contender, training_pairs
+from transport_contenders import OURS, PEERS, Contender, single_pair_solvers, training_pairs
 
 RESULTS = Path(__file__).parent / "results"
 GRID: dict[str, list[Any]] = {
@@ -63,6 +65,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=[peer.name for peer in PEERS], help="which to compare with")
     parser.add_argument("--quick", action="store_true", help="900 pairs of 12 and 30 nodes at a step of 0.1 only")
     parser.add_argument("--numerics", action="store_true", help="shares of failed problems, instead of times")
+    parser.add_argument("--single", action="store_true", help="one pair of large graphs in float64, solvers in turn")
     parser.add_argument("--json", type=Path, help="file to add records to; by default under benchmarks/results")
     arguments = parser.parse_args()
     unknown = set(arguments.peers) - {peer.name for peer in PEERS}
@@ -76,7 +79,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
 
     contenders = [OURS, *(peer for peer in PEERS if peer.name in arguments.peers)]
-    measure = failures if arguments.numerics else timings
+    measure = failures if arguments.numerics else single_pairs if arguments.single else timings
     path = arguments.json or RESULTS / f"transport-{arguments.device}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     setting = circumstances(arguments)
@@ -117,6 +120,30 @@ def timings(arguments: argparse.Namespace, contenders: list[Contender]) -> Itera
                     "times_ours": seconds / reference,
                     "timed_pairs": part.batch,
                 } | quality(part, outcome)
+
+
+def single_pairs(arguments: argparse.Namespace, _: list[Contender]) -> Iterator[Record]:
+    """Yield one record per size, step and solver for one pair, timed in turn after a warm-up."""
+    for nodes, step in itertools.product(arguments.sizes, arguments.steps):
+        made = training_pairs(1, nodes, temperature=arguments.temperature, seed=arguments.seed, device=arguments.device)
+        costs = (made.feature_cost, made.source_structure, made.target_structure)
+        pair = FusedProblem.uniform(*(cost.double() for cost in costs), alpha=made.alpha)
+        solvers, seconds, plans = single_pair_solvers(), collections.defaultdict(list), {}
+        for name, solve in [*solvers.items()] * (1 + arguments.repeats):
+            began = now(torch.device(arguments.device))
+            plans[name] = solve(pair, step, arguments.iterations)
+            seconds[name].append(now(torch.device(arguments.device)) - began)
+        times = {name: median(found[1:]) for name, found in seconds.items()}
+        for name, plan in plans.items():
+            yield {
+                "kind": "single",
+                "pairs": 1,
+                "nodes": nodes,
+                "step": step,
+                "solver": name,
+                "milliseconds": 1e3 * times[name],
+                "times_pot": times[name] / times[name.replace("ours", "POT")],
+            } | quality(pair, (pair.objective(plan), plan, []))
 
 
 def failures(arguments: argparse.Namespace, contenders: list[Contender]) -> Iterator[Record]:

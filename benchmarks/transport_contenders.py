@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fossil.transport import BAPG, FusedProblem, to_pot_alpha
+from fossil.transport import BAPG, ConditionalGradient, FusedProblem, to_pot_alpha
 
 ALPHA = 0.5
 INNER_ITERATIONS = 20
@@ -142,6 +142,32 @@ def pot_loop(problem: FusedProblem, step: float, iterations: int, backward: bool
             values.append(value)
             plans.append(log["T"])
     return torch.stack(values), torch.stack(plans)
+
+
+def single_pair_solvers() -> dict[str, Callable[[FusedProblem, float, int], Tensor]]:
+    """Return what compares one pair of large graphs: two algorithms, each by this package and by POT. They give plans.
+
+    The conditional gradients go on until they stand still, whatever the step and the iterations.
+    """
+    import ot
+
+    def pot_bapg(problem: FusedProblem, step: float, iterations: int) -> Tensor:
+        return pot_loop(problem, step, iterations, False)[1]
+
+    def pot_conditional(problem: FusedProblem, step: float, iterations: int) -> Tensor:
+        pair = [tensor[0] for tensor in problem.tensors().values()]
+        plan: Tensor = ot.gromov.fused_gromov_wasserstein(*pair, alpha=to_pot_alpha(ALPHA))
+        return plan[None]
+
+    def our_conditional(problem: FusedProblem, step: float, iterations: int) -> Tensor:
+        return ConditionalGradient(gradient="none")(problem, check=False).plan
+
+    return {
+        "ours, BAPG": lambda problem, step, iterations: ours(problem, step, iterations, False)[1],
+        "POT, BAPG": pot_bapg,
+        "ours, conditional gradient": our_conditional,
+        "POT, conditional gradient": pot_conditional,
+    }
 
 
 OURS = Contender("ours", ours)

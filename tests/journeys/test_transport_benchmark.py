@@ -56,6 +56,18 @@ def test_the_numerics_table_shows_where_solvers_fail(tmp_path: Path) -> None:
     assert any(record["failed"] == 1 for record in records if record["solver"] == "POT BAPG in a loop")
 
 
+def test_single_pairs_are_solved_alike_by_both(tmp_path: Path) -> None:
+    path = tmp_path / "found.jsonl"
+    done = run("--single", "--sizes", "9", "--steps", "1", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    records = {record["solver"]: record for record in records_of(path)}
+    for algorithm in ("BAPG", "conditional gradient"):
+        ours, pot = records[f"ours, {algorithm}"], records[f"POT, {algorithm}"]
+        assert ours["objective"] == pytest.approx(pot["objective"], rel=1e-6)
+        assert ours["times_pot"] == pytest.approx(ours["milliseconds"] / pot["milliseconds"])
+        assert pot["times_pot"] == 1
+
+
 def test_an_unknown_peer_is_named() -> None:
     done = run("--peers", "nobody")
     assert done.returncode == 2

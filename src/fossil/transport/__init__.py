@@ -9,6 +9,7 @@ from fossil.transport.problem import FusedProblem, to_pot_alpha
 from fossil.transport.solution import Solution
 from fossil.transport.solvers import (
     BAPG,
+    ConditionalGradient,
     Feasible,
     NestedGW,
     ProximalPoint,
@@ -19,6 +20,7 @@ from fossil.transport.solvers import (
 
 __all__ = [
     "BAPG",
+    "ConditionalGradient",
     "Feasible",
     "FusedProblem",
     "NestedGW",

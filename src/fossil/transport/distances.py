@@ -26,7 +26,7 @@ def fused_gromov_wasserstein(
         source_mass: n or B×n masses; uniform when not given (mu).
         target_mass: m or B×m masses; uniform when not given (nu).
         alpha: weight of the feature term.
-        solver: `BAPG()` when None; or `Feasible()`.
+        solver: `BAPG()` when None; or `Feasible()`, or `ConditionalGradient()` for one pair of large graphs.
 
     Returns:
         The solution, without the batch dimension for a single pair.
@@ -61,7 +61,7 @@ def gromov_wasserstein(
         target_structure: m×m or B×m×m costs (C2).
         source_mass: n or B×n masses; uniform when not given (mu).
         target_mass: m or B×m masses; uniform when not given (nu).
-        solver: `BAPG()` when None; or `Feasible()`, `NestedGW()`.
+        solver: `BAPG()` when None; or `Feasible()`, `NestedGW()`, `ConditionalGradient()`.
 
     >>> import torch
     >>> star = torch.ones(4, 4) - torch.eye(4)

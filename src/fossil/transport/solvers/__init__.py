@@ -2,9 +2,19 @@
 
 from fossil.transport.solvers.bapg import BAPG
 from fossil.transport.solvers.base import Solver
+from fossil.transport.solvers.conditional import ConditionalGradient
 from fossil.transport.solvers.feasible import Feasible, round_onto_masses
 from fossil.transport.solvers.nested import NestedGW
 from fossil.transport.solvers.proximal import ProximalPoint
 from fossil.transport.solvers.sinkhorn import Sinkhorn
 
-__all__ = ["BAPG", "Feasible", "NestedGW", "ProximalPoint", "Sinkhorn", "Solver", "round_onto_masses"]
+__all__ = [
+    "BAPG",
+    "ConditionalGradient",
+    "Feasible",
+    "NestedGW",
+    "ProximalPoint",
+    "Sinkhorn",
+    "Solver",
+    "round_onto_masses",
+]
