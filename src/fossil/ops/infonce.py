@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, get_args
 
 import torch
@@ -14,6 +15,8 @@ from fossil.ops.autograd import Function
 from fossil.ops.dispatch import triton, triton_runs_on
 from fossil.ops.precision import Products, ambient_products, products_in
 from fossil.ops.unit import SHORTEST, unit_vectors
+
+_TIMED_NODES = 2048
 
 
 def node_contrast(
@@ -83,6 +86,20 @@ def supports(first: Tensor, second: Tensor) -> bool:
 def node_contrast_memory(nodes: int, device: torch.device) -> int:
     """Return about how many bytes `node_contrast` keeps of the similarities for its backward pass."""
     return kept_bytes(2 * nodes, device)
+
+
+def node_contrast_seconds(nodes: int, width: int) -> float:
+    """Return about how long `node_contrast` of so many nodes takes a CPU with its gradient, measured on a few of them.
+
+    The time grows with the square of the number, so that a moment tells of hours.
+    """
+    random = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(_TIMED_NODES, width, generator=random).requires_grad_() for _ in range(2))
+    with torch.enable_grad():
+        began = time.perf_counter()
+        loss = node_contrast(first, second, temperature=0.5, tile_rows=_TIMED_NODES // 2)  # so that nothing is kept
+        torch.autograd.grad(loss, (first, second))
+    return (time.perf_counter() - began) * (nodes / _TIMED_NODES) ** 2
 
 
 def _plain_contrast(

@@ -12,7 +12,7 @@ from types import FrameType
 from fossil.errors import RunError
 from fossil.methods.base import Record
 from fossil.runs.plan import Plan
-from fossil.training.capabilities import KnowsLighter
+from fossil.training.capabilities import EstimatesTime, KnowsLighter
 from fossil.training.checkpoint import save_tensors
 from fossil.training.history import History
 from fossil.training.progress import Reporter, duration
@@ -50,7 +50,7 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
         pace.measure(trainer.steps)
         expected = pace.expectation()
         if expected is not None:
-            reporter.notice(expected + _advice(trainer, pace))
+            reporter.notice(expected + _advice(trainer, pace.left))
         for record in history.records[reported:]:
             reporter.update(int(record["epoch"]), record)
         reported = len(history.records)
@@ -76,6 +76,7 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
             interrupts.break_off = long and not interrupts.heard
             return interrupts.heard
 
+        _foretell(trainer, epochs, reporter)
         reporter.start(trainer.steps, epochs)
         try:
             interrupts.break_off = True  # nobody knows how long the first step takes, and it has nothing to lose
@@ -135,10 +136,20 @@ class _Pace:
         return f"time: {measured}, about {duration(self.left)} for the {to_come} to come"
 
 
-def _advice(trainer: Trainer, pace: _Pace) -> str:
+def _foretell(trainer: Trainer, epochs: int, reporter: Reporter) -> None:
+    """Say how long training takes before its first step, where that alone would take long and the method knows."""
+    method, to_come = trainer.method, epochs - trainer.steps
+    seconds = method.seconds(trainer.prepared) if to_come and isinstance(method, EstimatesTime) else None
+    if seconds is not None and seconds >= _LONG_FIRST:
+        left = seconds * to_come
+        expected = f"time: {duration(seconds)} or more an epoch, about {duration(left)} for {to_come}"
+        reporter.notice(expected + _advice(trainer, left))
+
+
+def _advice(trainer: Trainer, left: float) -> str:
     """Return what to do instead, where training would take long and the method knows."""
     lighter = trainer.method.lighter() if isinstance(trainer.method, KnowsLighter) else None
-    return f"; {lighter}" if lighter and pace.left > _LONG_TRAINING else ""
+    return f"; {lighter}" if lighter and left > _LONG_TRAINING else ""
 
 
 class _Interrupts:

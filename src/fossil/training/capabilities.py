@@ -26,6 +26,14 @@ class EstimatesMemory(Protocol):
 
 
 @runtime_checkable
+class EstimatesTime(Protocol):
+    """Knows before training how long a step takes, where that is long."""
+
+    def seconds(self, prepared: Any) -> float | None:
+        """Return about how many seconds a step takes at least; None where it is not worth knowing in advance."""
+
+
+@runtime_checkable
 class KnowsLighter(Protocol):
     """Knows what to use in its place where training would take too long."""
 

@@ -68,7 +68,7 @@ class LiveReporter:
 
     def notice(self, text: str) -> None:
         """Print a line, above the bar where there is one."""
-        self.console.print(text, highlight=False, soft_wrap=True)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def start(self, done: int, total: int) -> None:
         """Show the bar."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ring_graph import CPU, SMALL, fit_ring
+import torch
+from ring_graph import CPU, SMALL, fit_ring, ring
 from torch import Tensor
 
 import fossil
 from fossil.errors import GraphError
 from fossil.methods.fossil import Fossil
+from fossil.methods.registry import get_method
 from fossil.runs.loop import TrainingInterruptedError
 from fossil.training.checkpoint import load_tensors
 
@@ -68,6 +70,29 @@ def test_a_long_training_is_foretold_after_its_first_epoch_with_what_is_lighter(
     assert memory.startswith("memory: training takes about 0.3 GiB on cpu, and ") and memory.endswith("GiB are free")
     assert time.startswith("time: 60 s for the first epoch, about 1.5 hours for the 90 to come; method fossil_v2")
     assert listener.heard_at == [0, 0]  # before any epoch is reported
+
+
+def test_a_first_epoch_that_takes_hours_is_foretold_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(Fossil, "seconds", lambda *_: 7200.0)
+    monkeypatch.setattr(Fossil, "step", lambda *_: started.append(1) or iter(()))
+    _, time = told(2).notices
+    assert time.startswith("time: 2.0 hours or more an epoch, about 4.0 hours for 2; method fossil_v2, ")
+    monkeypatch.setattr(Fossil, "seconds", lambda *_: 7.0)
+    assert len(told(2).notices) == 1
+
+
+def test_only_a_large_graph_is_timed_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(100))
+    monkeypatch.setattr("fossil.ops.infonce.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    for method, expected in (("fossil", (20 / 2048) ** 2), ("fossil_v2", None)):
+        kind = get_method(method)
+        model = kind.build(kind.configure(None, SMALL), 5, 0)
+        prepared = model.prepare(ring().graph, torch.device("cpu"))
+        assert isinstance(model, Fossil) and model.seconds(prepared) is None
+        with monkeypatch.context() as patched:
+            patched.setattr("fossil.methods.fossil.method._MANY_NODES", 20)
+            assert model.seconds(prepared) == expected  # a tick on the clock, for the square of the nodes
 
 
 def test_v2_is_not_told_to_use_v2(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from fossil.ops.costs import exponential_cost
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.fusion_gate import Gate
 from fossil.ops.fusion_penalty import FusionPenalty, fusion_penalty
-from fossil.ops.infonce import node_contrast
+from fossil.ops.infonce import node_contrast, node_contrast_seconds
 from fossil.ops.rows import rows_of
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
@@ -36,6 +36,7 @@ from fossil.transport import FusedProblem, Solution, pooled_cosine
 # After the last epoch the fusion layer takes a step for every so many: 30 after 300, of which 10 can be too few
 # (decision 22).
 _EPOCHS_A_CLOSING_STEP = 10
+_MANY_NODES = 20_000  # from which on the node loss over all of them takes a CPU a minute or more
 
 
 class Fossil(Method[FossilGraph]):
@@ -283,6 +284,13 @@ class Fossil(Method[FossilGraph]):
     def memory(self, prepared: FossilGraph) -> float:
         """Return about how many bytes a step takes beside the prepared graph."""
         return step_bytes(self.config, prepared.tensors, self.tile_rows)
+
+    def seconds(self, prepared: FossilGraph) -> float | None:
+        """Return about how many seconds the node loss over all nodes of a large graph takes on a CPU."""
+        nodes, device = prepared.tensors.num_nodes, prepared.tensors.adjacency.crow.device
+        if self.config.node_contrast != "all_nodes" or device.type != "cpu" or nodes < _MANY_NODES:
+            return None
+        return node_contrast_seconds(nodes, self.config.width)
 
     def lighter(self) -> str | None:
         """Return what takes less time on a large graph, if the node loss is over all pairs of nodes."""
