@@ -70,15 +70,14 @@ class ConditionalGradient(Solver):
         """Return the plan of one problem (n×m), the iterations made and whether it stood still."""
         masses = [mass[0].double().cpu().numpy() for mass in (problem.source_mass, problem.target_mass)]
         plan = problem.source_mass[0, :, None] * problem.target_mass[0]
-        crossed, least = _crossed(problem, plan, symmetric), None
-        if self.tolerance is not None:
-            least = self.tolerance * abs(float(problem.objective(plan[None])))
+        structures = _Structures.of(problem, symmetric)
+        crossed = structures.crossed_by_masses(problem.source_mass[0], problem.target_mass[0])
+        least = None if self.tolerance is None else self.tolerance * abs(float(problem.objective(plan[None])))
         for made in range(1, self.iterations + 1):
             # Minus the part of the gradient that is constant along rows or columns, which no plan can change.
             slope = problem.alpha * problem.feature_cost[0] - 4 * (1 - problem.alpha) * crossed
             best = torch.from_numpy(exact_plan(slope.double().cpu().numpy(), *masses)).to(plan)
-            way = best - plan
-            crossed_way = _crossed(problem, way, symmetric)
+            way, crossed_way = best - plan, structures.crossed_by_few(best) - crossed
             # Along the way the objective is linear t + bend t², exactly.
             linear = float((slope * way).sum())
             bend = -2 * (1 - problem.alpha) * float((crossed_way * way).sum())
@@ -96,10 +95,30 @@ def _best_length(linear: float, bend: float) -> float:
     return 1.0 if linear + bend < 0 else 0.0
 
 
-def _crossed(problem: FusedProblem, plan: Tensor, symmetric: bool) -> Tensor:
-    """Return C1 P C2ᵀ, averaged with C1ᵀ P C2 where the structures are directed; nothing where they do not count."""
-    if problem.alpha == 1:
-        return torch.zeros_like(plan)
-    source, target = problem.source_structure[0], problem.target_structure[0]
-    there = source @ plan @ target.T
-    return there if symmetric else (there + source.T @ plan @ target) / 2
+@dataclass(frozen=True)
+class _Structures:
+    """What makes C1 P C2ᵀ of plans P: the pair (C1, C2), for directed structures half of it and of the transposed."""
+
+    pairs: tuple[tuple[Tensor, Tensor], ...]
+
+    @classmethod
+    def of(cls, problem: FusedProblem, symmetric: bool) -> _Structures:
+        if problem.alpha == 1:  # they do not count
+            return cls(())
+        source, target = problem.source_structure[0], problem.target_structure[0]
+        return cls(((source, target),) if symmetric else ((source / 2, target), (source.T / 2, target.T)))
+
+    def crossed_by_masses(self, source_mass: Tensor, target_mass: Tensor) -> Tensor:
+        """Return it for the product of the masses."""
+        crossed = source_mass.new_zeros(len(source_mass), len(target_mass))
+        for source, target in self.pairs:
+            crossed += torch.outer(source @ source_mass, target @ target_mass)
+        return crossed
+
+    def crossed_by_few(self, plan: Tensor) -> Tensor:
+        """Return it for a plan of few entries, with one product of matrices instead of two."""
+        rows, columns = plan.nonzero(as_tuple=True)
+        crossed = torch.zeros_like(plan)
+        for source, target in self.pairs:
+            crossed.addmm_(source[:, rows] * plan[rows, columns], target[:, columns].T)
+        return crossed
