@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint mutants clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --out demo-run
@@ -19,6 +19,11 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Plants faults in a copy of the tree and sees whether the tests notice. Hours for a large SAMPLE; it goes on where it was.
+SAMPLE ?= 200
+mutants: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/mutate.py --sample $(SAMPLE)
 
 # PyTorch comes first and by exact version, so that nothing else pulls in another build of it.
 $(STAMP): pyproject.toml constraints.txt

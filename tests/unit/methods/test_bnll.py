@@ -65,6 +65,15 @@ def test_weights_are_those_of_a_plain_loop(over: WeightsOver, temperature: float
     torch.testing.assert_close(sums, (degree > 0).float())
 
 
+def test_low_temperatures_leave_the_weights_of_equal_vectors_finite_and_equal() -> None:
+    graph = make_graph()
+    alike = normalize(torch.ones(NODES, 6))
+    # e¹⁰⁰ is no float32 number.
+    found = support_weights(alike, alike, SparseMatrix.from_scipy(graph.adjacency), 0.01, "neighbours").values
+    degree = torch.from_numpy(graph.adjacency.sum(axis=1)).float()
+    torch.testing.assert_close(found, (1 / degree)[torch.from_numpy(graph.adjacency.tocoo().coords[0]).long()])
+
+
 @pytest.mark.parametrize("overwritten", [False, True])
 @pytest.mark.parametrize("over", ["neighbours", "anchors"])
 def test_the_loss_is_that_of_a_plain_loop_over_nodes_and_neighbours(over: WeightsOver, overwritten: bool) -> None:

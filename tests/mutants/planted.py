@@ -1,0 +1,337 @@
+"""Faults that a person would make, by name: a piece of text that stands once in its file, and another in its place.
+
+They are planted one at a time (`mutate.py`), and the tests named beside them must notice. A text that no longer stands
+once in its file is an error of `make test`, so that this list keeps up with the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+RELEASED = "tests/golden/test_fossil_released_loss.py"
+PAPER = "tests/golden/test_fossil_paper_step.py"
+FOSSIL = "tests/unit/methods/test_fossil.py"
+_METHOD = "src/fossil/methods/fossil/method.py"
+_PARTS = "src/fossil/methods/fossil/parts.py"
+_OBJECTIVE = ("tests/unit/ops/test_objective.py", "tests/unit/transport/test_problem.py")
+_BAPG = ("tests/unit/ops/test_bapg_iterations.py", "tests/unit/transport/test_bapg.py")
+_TABLE = (
+    "tests/journeys/test_accuracy_benchmark.py::test_an_encoder_is_scored_on_test_nodes_of_as_many_splits_as_asked_for"
+)
+_SCORING = ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault.
+
+    Attributes:
+        name: what is wrong.
+        file: where, from the root of the tree.
+        old: text that stands there once.
+        new: what to put in its place.
+        tests: files, or single tests, that can see it.
+        reason: why none of them does, where that is so.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    reason: str | None = None
+
+    def applied(self, root: Path) -> str:
+        """Return the file with the fault in it.
+
+        Raises:
+            ValueError: the text does not stand there once.
+        """
+        source = (root / self.file).read_text(encoding="utf-8")
+        if source.count(self.old) != 1:
+            raise ValueError(
+                f"{self.name}: {self.old!r} stands {source.count(self.old)} times in {self.file}, not once"
+            )
+        return source.replace(self.old, self.new)
+
+
+PLANTED: tuple[Planted, ...] = (
+    # FOSSIL: the loss of the fusion layer, the comparison without transport.
+    Planted(
+        "α for 1 - α in the fusion penalty", _METHOD,
+        "alpha=self.feature_weight, l2=l2, mean=mean", "alpha=1 - self.feature_weight, l2=l2, mean=mean",
+        (FOSSIL, RELEASED, PAPER),
+    ),
+    Planted(
+        "the second negative of pooled_cosine from another subgraph", _METHOD,
+        "rows_of(X, pairs.a), rows_of(Y, pairs.a)", "rows_of(X, pairs.a), rows_of(Y, pairs.b)", (FOSSIL,),
+    ),
+    Planted(
+        "the second negative of pooled_cosine an original one", _METHOD,
+        "rows_of(X, pairs.a), rows_of(Y, pairs.a)", "rows_of(X, pairs.a), rows_of(X, pairs.a)", (FOSSIL,),
+    ),
+    # FOSSIL to the letter of the paper.
+    Planted(
+        "Â of raw products", _METHOD,
+        "exponential_cost(V, V, config.temperature)", "exponential_cost(Y, Y, config.temperature)", (PAPER, FOSSIL),
+    ),
+    Planted(
+        "Â of H", _METHOD,
+        "exponential_cost(V, V, config.temperature)", "exponential_cost(U, U, config.temperature)", (PAPER, FOSSIL),
+    ),
+    Planted(
+        "feature costs of cosines always", _METHOD,
+        'first, second = (U, V) if config.cost_similarity == "cosine" else (X, Y)', "first, second = U, V",
+        (PAPER, FOSSIL),
+    ),
+    Planted(
+        "τ = 1 in the logit", _METHOD,
+        "(config.contrast_temperature or config.temperature)", "(config.contrast_temperature or 1.0)",
+        (PAPER, FOSSIL),
+    ),
+    Planted(
+        "solver_marginals ignored", _PARTS, "marginals=config.solver_marginals", 'marginals="prescribed"',
+        (PAPER, FOSSIL),
+    ),
+    Planted(
+        "solver_constant_terms ignored", _PARTS, "constant_terms=config.solver_constant_terms", "constant_terms=False",
+        (PAPER, FOSSIL),
+    ),
+    Planted(
+        "aggregation ignored", _METHOD,
+        'if self.config.aggregation == "symmetric":', 'if self.config.aggregation == "none":', (PAPER, FOSSIL),
+    ),
+    Planted(
+        "reach ignored", _METHOD,
+        "self.config.subgraph_size, self.config.reach)", "self.config.subgraph_size)", (PAPER, FOSSIL),
+    ),
+    Planted(
+        "structures of the negatives left in place", _METHOD,
+        "torch.cat([of_second, rows_of(target, a), rows_of(of_second, b)])",
+        "torch.cat([of_second, target, of_second])",
+        (PAPER, RELEASED),
+    ),
+    Planted(
+        "self loops in the paper's aggregation", _METHOD,
+        "symmetric_normalized(graph.adjacency, self_loops=False)",
+        "symmetric_normalized(graph.adjacency, self_loops=True)", (PAPER,),
+    ),
+    Planted(
+        "the contrast reaches the gate that is trained apart", "src/fossil/ops/fusion_gate.py",
+        "feature, structure = branches.detach().chunk(2)", "feature, structure = branches.chunk(2)",
+        (FOSSIL, RELEASED, "tests/unit/ops/test_fusion_gate.py"),
+    ),
+    Planted(
+        "dropped hidden numbers of the gate are not made up for", "src/fossil/ops/fusion_gate.py",
+        "torch.where(uniforms >= share, values / (1 - share), 0)", "torch.where(uniforms >= share, values, 0)",
+        ("tests/unit/ops/test_fusion_gate.py", "tests/unit/nn/test_fusion.py"),
+    ),
+    # Other methods' steps.
+    Planted(
+        "BGRL's view 2 with the probabilities of view 1", "src/fossil/methods/bgrl.py",
+        "(config.feature_drop_2, config.edge_drop_2)", "(config.feature_drop_1, config.edge_drop_1)",
+        ("tests/unit/methods/test_bgrl.py", "tests/unit/methods/test_bnll.py"),
+    ),
+    Planted(
+        "BGRL's predictions meet the targets of their own view", "src/fossil/methods/bgrl.py",
+        "2 - cosine(q_1, y_2).mean() - cosine(q_2, y_1).mean()",
+        "2 - cosine(q_1, y_1).mean() - cosine(q_2, y_2).mean()",
+        ("tests/unit/methods/test_bgrl.py",),
+    ),
+    Planted(
+        "DSSL's reconstruction reaches the leaking target", "src/fossil/methods/dssl.py",
+        "cosine(predicted, links.targets.detach())", "cosine(predicted, links.targets)",
+        ("tests/unit/methods/test_dssl.py",),
+    ),
+    Planted(
+        "DSSL's entropy with the wrong sign", "src/fossil/methods/dssl.py",
+        '"entropy": (shares', '"entropy": -(shares', ("tests/unit/methods/test_dssl.py",),
+    ),
+    Planted(
+        "Subg-Con's own score where that of the other subgraph belongs", "src/fossil/methods/subgcon.py",
+        "margin - own.roll(1, 0) + foreign_summary", "margin - own + foreign_summary",
+        ("tests/unit/methods/test_subgcon.py",),
+    ),
+    Planted(
+        "Subg-Con's summaries over empty places too", "src/fossil/methods/subgcon.py",
+        "present / present.sum(1, keepdim=True)", "torch.ones_like(present) / present.shape[1]",
+        ("tests/unit/methods/test_subgcon.py",),
+    ),
+    Planted(
+        "DGI's summary of the corrupted nodes", "src/fossil/methods/dgi.py",
+        "torch.sigmoid(true.mean(0))", "torch.sigmoid(corrupted.mean(0))", ("tests/unit/methods/test_dgi.py",),
+    ),
+    Planted(
+        "GRACE's view 2 with the probabilities of view 1", "src/fossil/methods/grace.py",
+        "config.edge_drop_2, config.feature_drop_2", "config.edge_drop_1, config.feature_drop_1",
+        ("tests/unit/methods/test_grace.py",),
+    ),
+    Planted(
+        "GRACE contrasts the first view with itself", "src/fossil/methods/grace.py",
+        "node_contrast(self.head(first), self.head(second)", "node_contrast(self.head(first), self.head(first)",
+        ("tests/unit/methods/test_grace.py",),
+    ),
+    Planted(
+        "GSC's weights of features and structure swapped", "src/fossil/methods/gsc.py",
+        "(1 - config.structure_weight) * of_features + config.structure_weight * of_structure",
+        "config.structure_weight * of_features + (1 - config.structure_weight) * of_structure",
+        ("tests/unit/methods/test_gsc.py",),
+    ),
+    Planted(
+        "GSC's temperatures swapped", "src/fossil/methods/gsc.py",
+        "-distances.feature / config.feature_temperature", "-distances.feature / config.structure_temperature",
+        ("tests/unit/methods/test_gsc.py",),
+    ),
+    Planted(
+        "MUSE's context weight on the fused contrast", "src/fossil/methods/muse.py",
+        "self.config.context_weight * context + self.config.fused_weight * fused",
+        "self.config.fused_weight * context + self.config.context_weight * fused",
+        ("tests/unit/methods/test_muse.py",),
+    ),
+    Planted(
+        "MUSE's gate drawn to the wrong mean", "src/fossil/methods/muse.py",
+        "alpha=1 - config.fusion_target", "alpha=config.fusion_target", ("tests/unit/methods/test_muse.py",),
+    ),
+    Planted(
+        "PolyGCL's filters swapped in the mixture", "src/fossil/methods/polygcl.py",
+        "return torch.addcmul(self.low_weight * low, high, self.high_weight)",
+        "return torch.addcmul(self.high_weight * low, high, self.low_weight)",
+        ("tests/unit/methods/test_polygcl.py",),
+    ),
+    Planted(
+        "BNLL's neighbours pushed away", "src/fossil/methods/bnll.py",
+        "neighbours = -((q_1", "neighbours = ((q_1", ("tests/unit/methods/test_bnll.py",),
+    ),
+    Planted(
+        "a twin that moves by the rest of its momentum", "src/fossil/nn/momentum.py",
+        "torch._foreach_mul(fast, 1 - momentum)", "torch._foreach_mul(fast, momentum)",
+        ("tests/unit/nn/test_momentum.py", "tests/unit/methods/test_bgrl.py"),
+    ),
+    Planted(
+        "FS-GCN learns from the scores of the wrong nodes", "src/fossil/methods/supervised.py",
+        "cross_entropy(scores, part.labels)", "cross_entropy(scores.roll(1, 0), part.labels)",
+        ("tests/unit/methods/test_supervised.py",),
+    ),
+    # Costs and transport.
+    Planted(
+        "costs lowered by a share of their maximum", "src/fossil/ops/costs.py",
+        "low + share * (high - low)", "share * high", ("tests/unit/ops/test_costs.py", RELEASED),
+    ),
+    Planted(
+        "Ĥ of subgraph a where that of b belongs", "src/fossil/ops/subgraph_costs.py",
+        "Y.index_select(0, b)", "Y.index_select(0, a)", ("tests/unit/ops/test_subgraph_costs.py", RELEASED),
+    ),
+    Planted(
+        "the gradient of Ĥ_b added to subgraph a", "src/fossil/ops/subgraph_costs.py",
+        "for_Y.index_add_(0, b,", "for_Y.index_add_(0, a,", ("tests/unit/ops/test_subgraph_costs.py", RELEASED),
+    ),
+    Planted(
+        "α for 1 - α in the solver's gradient", "src/fossil/ops/bapg.py",
+        "(-problem.alpha / rule.step)", "(-(1 - problem.alpha) / rule.step)", _BAPG,
+    ),
+    Planted(
+        "half the product of the structures", "src/fossil/ops/bapg.py",
+        "source * (4 * weight), target.mT", "source * (2 * weight), target.mT", _BAPG,
+    ),
+    Planted(
+        "columns scaled to the source masses, as the paper prints it", "src/fossil/ops/bapg.py",
+        "rescale(moved, column_mass, log_column_mass, dim=1)",
+        "rescale(moved, row_mass.mT, log_row_mass.mT, dim=1)", _BAPG,
+    ),
+    Planted(
+        "the squared costs of the wrong side in the row step", "src/fossil/ops/bapg.py",
+        "feature - 2 * weight * along_rows, feature - 2 * weight * along_columns",
+        "feature - 2 * weight * along_columns, feature - 2 * weight * along_rows", _BAPG,
+    ),
+    Planted(
+        "the crossed term once", "src/fossil/ops/objective.py", "squared - 2 * crossed", "squared - crossed",
+        _OBJECTIVE,
+    ),
+    Planted(
+        "prescribed masses ignored in the value", "src/fossil/ops/objective.py",
+        "rows if actual else problem.source_mass", "rows", _OBJECTIVE,
+    ),
+    Planted(
+        "half the gradient in the structures", "src/fossil/ops/objective.py",
+        "by_value * (2 * (1 - ctx.alpha))", "by_value * (1 - ctx.alpha)", _OBJECTIVE,
+    ),
+    Planted(
+        "small entries of a plan cut off early", "src/fossil/ops/scaling.py", "_FLOOR = -60.0", "_FLOOR = -6.0",
+        ("tests/unit/ops/test_scaling.py", *_BAPG, "tests/unit/transport/test_sinkhorn.py"),
+    ),
+    Planted(
+        "problems stop while they move", "src/fossil/ops/iteration.py", "change > tolerance", "change < tolerance",
+        _BAPG,
+    ),
+    Planted(
+        "converged with one marginal met", "src/fossil/transport/solution.py",
+        "torch.maximum(self.row_error, self.column_error)", "torch.minimum(self.row_error, self.column_error)",
+        ("tests/unit/transport/test_solution.py",),
+    ),
+    Planted(
+        "Sinkhorn without its column potentials", "src/fossil/transport/solvers/sinkhorn.py",
+        "rescale(log_kernel + log_columns, row_mass", "rescale(log_kernel, row_mass",
+        ("tests/unit/transport/test_sinkhorn.py", "tests/unit/transport/test_feature_solvers.py"),
+    ),
+    Planted(
+        "nested problems linearised once", "src/fossil/transport/solvers/nested.py",
+        "cost = constant - _crossed(problem, plan)\n            plan", "cost = constant\n            plan",
+        ("tests/unit/transport/test_nested.py",),
+    ),
+    Planted(
+        "feasible plans that are not rounded", "src/fossil/transport/solvers/feasible.py",
+        "if not self.rounding:", "if self.rounding:", ("tests/unit/transport/test_feasible.py",),
+    ),
+    # The node loss.
+    Planted(
+        "both directions in full where their mean belongs", "src/fossil/ops/infonce.py",
+        "logarithms.sum() / 2", "logarithms.sum()", ("tests/unit/ops/test_infonce.py",),
+    ),
+    Planted(
+        "the pair's gradient from one's own view", "src/fossil/ops/infonce.py",
+        "reversed(unit.chunk(2))", "unit.chunk(2)", ("tests/unit/ops/test_infonce.py",),
+    ),
+    Planted(
+        "short vectors have a direction", "src/fossil/ops/unit.py",
+        "wide / torch.where(measured > SHORTEST, measured, 1)[..., None]",
+        "wide / measured.clamp_min(1e-12)[..., None]",
+        ("tests/unit/ops/test_unit.py", FOSSIL),
+    ),
+    Planted(
+        "negatives that pull", "src/fossil/nn/contrast.py",
+        "torch.cat([scores[:positives], -scores[positives:]])", "scores", ("tests/unit/nn/test_contrast.py",),
+    ),
+    Planted(
+        "corrupted nodes that count as real", "src/fossil/nn/discriminators.py",
+        "nn.functional.softplus(fake).mean()", "nn.functional.softplus(-fake).mean()",
+        ("tests/unit/nn/test_discriminators.py",),
+    ),
+    # Evaluation.
+    Planted(
+        "the table script's splits all equal", "benchmarks/accuracy.py",
+        'wanted["seed"] + 1000 * i', 'wanted["seed"] + 0 * i', (_TABLE,),
+    ),
+    Planted(
+        "the table script reports validation as test", "benchmarks/accuracy.py",
+        '"accuracy": mean([value.accuracy for', '"accuracy": mean([value.validation_accuracy for',
+        (_TABLE,),
+    ),
+    Planted(
+        "validation reported as test", "src/fossil/evaluation/tasks/node_classification.py",
+        "accuracy=float(test[best])", "accuracy=float(validation[best])", _SCORING,
+    ),
+    Planted(
+        "the best candidate chosen by test nodes", "src/fossil/evaluation/tasks/node_classification.py",
+        "accuracy=float(test[best])", "accuracy=float(test.max())", _SCORING,
+    ),
+    Planted(
+        "training nodes among the validation nodes", "src/fossil/graph/splits.py",
+        "return nodes[~np.isin(nodes, removed)]", "return nodes", ("tests/unit/graph/test_splits.py",),
+    ),
+    Planted(
+        "the penalty of logistic regression inverted", "src/fossil/evaluation/probes/logistic.py",
+        "penalty = 1 / torch.as_tensor(strengths", "penalty = torch.as_tensor(strengths",
+        ("tests/golden/test_probe_against_sklearn.py", "tests/unit/evaluation/test_logistic_probe.py"),
+    ),
+)  # fmt: skip
