@@ -42,7 +42,9 @@ EXPLAINED: dict[str, str] = json.loads((Path(__file__).parent / "explained.json"
 _COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md", "Makefile")
 _LOADED = ("torch", "scipy.optimize", "sklearn.linear_model", "torch_geometric.nn", "pandas", "hypothesis", "ot")
 # Compiling kernels for a GPU takes long and sees nothing of the core.
-_OPTIONS = [*"-x -q --tb=no -p no:cacheprovider -p no:xdist --hypothesis-seed=0 -k".split(), "not hopper"]
+_OPTIONS = (
+    "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "-k", "not hopper"
+)  # fmt: skip
 _PATIENCE = 4  # times as long as the tests take without a fault
 _GRACE = 30.0  # seconds on top, for a machine that others use too
 
