@@ -279,12 +279,16 @@ def print_overview(records: list[dict[str, Any]]) -> None:
     rows = sorted({row for _, row, _, _ in cells}, key=lambda row: (row[1] != first_preset(row[0]), row[0]))
     protocols = list(dict.fromkeys(record["protocol"] for record in usual))
     for name in protocols:
-        print(f"Accuracy in percent under `{name}`, ± half its 95 % interval over encoders, [published]:\n")
+        bracket = ", [published]" if protocol(name).optimistic else ""
+        print(f"Accuracy in percent under `{name}`, ± half its 95 % interval over encoders{bracket}:\n")
         _print_columns(heads)
         majority = [_majority(records, name, graph) for graph, _ in columns]
         print("| majority | " + " | ".join("–" if one is None else f"{100 * one:.1f}" for one in majority) + " |")
+        groups = {(row, column): list(cells[name, row, *column].values()) for row in rows for column in columns}
+        unlabelled = [row for row in rows if not get_method(row[0]).needs_labels]
+        best = {column: max(unlabelled, key=lambda row: _mean_of(groups[row, column])) for column in columns}
         for row in rows:
-            found = [accuracy_cell(row, column[0], list(cells[name, row, *column].values())) for column in columns]
+            found = [accuracy_cell(row, column[0], groups[row, column], best[column] == row) for column in columns]
             print(f"| {_row_title(row)} | {' | '.join(found)} |")
         print()
     for title, cell in (
@@ -324,16 +328,28 @@ def first_preset(method: str) -> str:
     return next(iter(get_method(method).presets))
 
 
-def accuracy_cell(row: tuple[str, str], graph: str, group: list[dict[str, Any]]) -> str:
-    """Return the mean over encoders with its interval, their number unless it is five, and the published figure."""
-    recipe = recipes(row[0]).get(graph)
-    is_first = row[1] == first_preset(row[0])
-    published = f" [{recipe.published:.1f}]" if recipe and recipe.published and group and is_first else ""
+def accuracy_cell(row: tuple[str, str], graph: str, group: list[dict[str, Any]], is_best: bool) -> str:
+    """Return the mean over encoders with its interval, their number unless it is five, and the published figure.
+
+    The published figure stands beside the first preset under the protocol that has a test maximum, which it is one of.
+    """
+    if not group:
+        return "–"
+    rule, recipe = protocol(group[0]["protocol"]), recipes(row[0]).get(graph)
+    comparable = rule.optimistic and row[1] == first_preset(row[0])
+    published = f" [{recipe.published:.1f}]" if comparable and recipe and recipe.published else ""
     kept = [record["accuracy"] for record in group if "failed" not in record]
     if not kept:
-        return ("failed" if group else "–") + published
+        return "failed" + published
+    found = rule.summarize(kept)
+    mark = "**" if is_best else ""
+    spread = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
     count = f" ({len(kept)})" if len(kept) != _WHOLE_TABLE else ""
-    return f"{protocol(group[0]['protocol']).summarize(kept).percent(1)}{count}{published}"
+    return f"{mark}{100 * found.mean:.1f}{mark}{spread}{count}{published}"
+
+
+def _mean_of(group: list[dict[str, Any]]) -> float:
+    return mean([record["accuracy"] for record in group if "failed" not in record] or [0.0])
 
 
 def seconds_cell(group: list[dict[str, Any]]) -> str:

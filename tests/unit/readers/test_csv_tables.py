@@ -42,7 +42,11 @@ def test_malformed_tables(tmp_path: Path, content: bytes, message: str) -> None:
         DelimitedTables.read_frame(tmp_path / "nodes.csv")
 
 
-@pytest.mark.parametrize("content", [NODES.encode(), gzip.compress(NODES.encode())[:-9], gzip.compress(b"")[:5]])
+@pytest.mark.parametrize(
+    "content",
+    [NODES.encode(), gzip.compress(NODES.encode())[:-9], gzip.compress(b"")[:5]],
+    ids=["not compressed", "cut short", "cut in its header"],
+)
 def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "nodes.csv.gz").write_bytes(content)
     with pytest.raises(GraphError, match="is not a whole gzip file"):
