@@ -62,6 +62,10 @@ def test_scores_come_as_text_for_a_paper(place: Path, form: str, start: str) -> 
 
 
 def test_methods_and_settings_come_in_every_form() -> None:
+    graphs = {one["name"]: one for one in json.loads(here("data", "list", "--format", "json").out)}
+    assert (graphs["cora"]["nodes"], graphs["csbm"]["nodes"], graphs["digits"]["files"]) == (2708, None, "built in")
+    forms = pd.read_csv(io.StringIO(here("data", "formats", "--format", "csv").out)).set_index("reader")
+    assert ".csv.gz" in forms.loc["csv", "suffixes"].split() and forms.loc["csv", "columns"]
     listed = json.loads(here("methods", "--format", "json").out)
     assert {one["name"]: one["trains_on_labels"] for one in listed} == {
         name: kind.needs_labels for name, kind in methods().items()

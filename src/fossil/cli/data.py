@@ -5,39 +5,42 @@ from __future__ import annotations
 import typer
 
 from fossil.cli import complete, reading
+from fossil.report.tables import Format, Table, Value
 
 app = typer.Typer(help="Named graphs, formats, and what is in a graph.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_graphs() -> None:
+def list_graphs(form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed.")) -> None:
     """List the named graphs and whether their files are at hand."""
-    from rich.table import Table
-
-    from fossil.cli.show import plain_console
+    from fossil.cli.show import plain_console, show_table
     from fossil.datasets.catalog import CATALOG
     from fossil.datasets.fetch import where
 
-    table = Table("name", "nodes", "edges", "features", "classes", "files", title="Catalogue", title_justify="left")
+    rows: list[list[str]] = []
+    records: list[dict[str, Value]] = []
     for entry in CATALOG.values():
-        counts = [f"{count:,}" if count is not None else "chosen" for count in entry.counts]
-        place = where(entry.origins) if entry.origins else "built in"
-        table.add_row(entry.name, *counts, str(place or "to download"))
-    plain_console().print(table, soft_wrap=False)
+        place = str((where(entry.origins) if entry.origins else "built in") or "to download")
+        rows.append([entry.name, *(f"{n:,}" if n is not None else "chosen" for n in entry.counts), place])
+        records.append({"name": entry.name, **entry.counts._asdict(), "files": place})
+    header = ("name", "nodes", "edges", "features", "classes", "files")
+    show_table(plain_console(), Table("Catalogue", header, rows, records), form)
 
 
 @app.command("formats")
-def list_formats() -> None:
+def list_formats(form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed.")) -> None:
     """List the forms in which a graph of one's own can come."""
-    from rich.table import Table
-
-    from fossil.cli.show import plain_console
+    from fossil.cli.show import plain_console, show_table
     from fossil.readers.registry import readers
 
-    table = Table("reader", "takes", "suffixes", "columns", title="Formats", title_justify="left")
+    rows: list[list[str]] = []
+    records: list[dict[str, Value]] = []
     for name, reader in sorted(readers().items()):
-        table.add_row(name, reader.form, ", ".join(reader.suffixes), "yes" if reader.has_columns else "no")
-    plain_console().print(table, soft_wrap=False)
+        rows.append([name, reader.form, ", ".join(reader.suffixes), "yes" if reader.has_columns else "no"])
+        suffixes, has_columns = list(reader.suffixes), reader.has_columns
+        records.append({"reader": name, "takes": reader.form, "suffixes": suffixes, "columns": has_columns})
+    header = ("reader", "takes", "suffixes", "columns")
+    show_table(plain_console(), Table("Formats", header, rows, records), form)
 
 
 @app.command("describe")

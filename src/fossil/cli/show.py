@@ -73,6 +73,7 @@ def show_result(console: Console, result: FitResult) -> None:
     from fossil.evaluation.protocol import PROTOCOLS
     from fossil.evaluation.tasks.node_classification import NodeClassification
     from fossil.runs.run import Run
+    from fossil.runs.summary import percent, small
 
     assert result.path is not None
     summary = Run.open(result.path).summary
@@ -82,11 +83,13 @@ def show_result(console: Console, result: FitResult) -> None:
     )
     if "lambda" in summary:
         fusion, share = summary["lambda"], summary.get("structure_share")
-        spread = " to ".join(f"{fusion['percentiles'][rank]:.3g}" for rank in ("1", "99"))
-        part = "" if share is None else f"; structure makes up {100 * share['mean']:.3g} % of a vector on average"
+        mean, median, low, high = map(
+            small, (fusion["mean"], *(fusion["percentiles"][rank] for rank in ("50", "1", "99")))
+        )
+        part = "" if share is None else f"; structure makes up {percent(share['mean'])} of a vector on average"
         console.print(
-            f"λ (weight of structure per node): mean {fusion['mean']:.3g}, median {fusion['percentiles']['50']:.3g}, "
-            f"98 % of the nodes from {spread}{part}",
+            f"λ (weight of structure per node): mean {mean}, median {median}, "
+            f"from {low} to {high} on 98 % of the nodes{part}"
         )
     if NodeClassification(PROTOCOLS["paper"]).can_score(result.graph, result.config.seed):
         console.print(f"next: fossil evaluate {result.path}")

@@ -18,6 +18,7 @@ _COLLAPSED = 1.5
 # Mean share of structure in a vector, below which its edges are as good as ignored: it is far below where the fusion
 # loss has driven λ to zero, and a fifth or more where it has not.
 _IGNORED = 0.05
+_NOTHING = 1e-6
 _PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 
 
@@ -47,6 +48,24 @@ def summarize(result: FitResult, encoded: NodeVectors, epochs: int, preset: str)
     for finding in findings:
         warn_the_caller(finding)
     return summary | {"findings": findings}
+
+
+def small(value: float) -> str:
+    """Return a number of two digits, or how small it is where nobody wants to know exactly.
+
+    >>> small(0.0312), small(0.0), small(3e-21)
+    ('0.031', '0', 'below 1e-06')
+    """
+    return f"below {_NOTHING:g}" if 0 < value < _NOTHING else f"{value:.2g}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> percent(0.214), percent(1e-9)
+    ('21 %', 'less than 0.01 %')
+    """
+    return "less than 0.01 %" if share < 1e-4 else f"{100 * share:.2g} %"
 
 
 def or_released(kind: Kind, preset: str) -> str:
@@ -82,8 +101,8 @@ def _edges_ignored(result: FitResult, fusion: dict[str, Any], share: float) -> s
         "--set encoder=gcn makes every vector read them, and so do" if "encoder" in kind.Config.model_fields else "try"
     )
     return (
-        f"{kind.title} hardly uses the edges of {result.graph.name}: λ, the weight of structure, is {at['50']:.2g} on "
-        f"the median node and {at['99']:.2g} at the 99th percentile, so that structure makes up {100 * share:.2g} % of "
-        f"a vector on average, and the rest comes from the node's own features. Where neighbours tell something about "
-        f"a node, {switch} methods such as bgrl and grace; score both before you choose."
+        f"{kind.title} hardly uses the edges of {result.graph.name}: λ, the weight of structure, is {small(at['50'])} "
+        f"on the median node and {small(at['99'])} at the 99th percentile, so that structure makes up {percent(share)} "
+        "of a vector on average, and the rest comes from the node's own features. Where neighbours tell something "
+        f"about a node, {switch} methods such as bgrl and grace; score both before you choose."
     )

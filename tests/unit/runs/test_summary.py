@@ -10,6 +10,7 @@ from ring_graph import fit_ring, ring
 import fossil
 from fossil.errors import FossilWarning
 from fossil.graph.findings import Finding
+from fossil.runs.summary import small
 
 BLOCKS = "csbm:nodes=200,homophily=0.8,features=12"
 SMALL = {"hidden": 32, "width": 16, "num_anchors": 40, "subgraph_size": 5}
@@ -35,7 +36,9 @@ def test_edges_that_are_ignored_are_a_finding(tmp_path: Path) -> None:
     [finding] = summary["findings"]
     # A folder speaks the language of the command line, a warning that of its caller.
     assert finding.replace("--set encoder=gcn", "settings={'encoder': 'gcn'}") == str(caught[0].message)
-    assert f"λ, the weight of structure, is {at['50']:.2g} on the median node" in finding and "encoder=gcn" in finding
+    assert (
+        f"λ, the weight of structure, is {small(at['50'])} on the median node" in finding and "encoder=gcn" in finding
+    )
 
 
 def test_edges_that_are_used_are_no_finding(tmp_path: Path) -> None:

@@ -127,9 +127,13 @@ mostly without it.
 fossil embed digits --no-recipe --epochs 60 --set hidden=32 --set width=16 --out runs/whole
 ```
 
-printed `λ (weight of structure per node): mean 9.21e-20, median 0, spread 3.88e-18`, while the last record of its
-history has a mean λ in training mode of 0.145, because of the dropped logits. The recipe of that graph, which this
+printed `λ (weight of structure per node): mean below 1e-06, median 0, from 0 to below 1e-06 on 98 % of the nodes;
+structure makes up less than 0.01 % of a vector on average`, while the last record of its history has a mean λ in
+training mode of 0.145, because of the dropped logits. The recipe of that graph, which this
 command leaves out, has other weights (`fusion_l2=0`, `fusion_mean=10000`), and with it the mean λ is 1.
+
+The share of structure in a vector is ||λ h^s|| / (||h^f|| + ||λ h^s||). Where its mean over nodes is below 5 %, a
+warning and the `findings` of `summary.json` say so, with the distribution of λ and what to do.
 
 What follows for users: the vectors of new nodes depend on their features, and hardly on their edges, whenever λ is that
 small. A lower `fusion_l2` is not sure to change it, because the first term pushes the same way. `encoder=gcn` has no
