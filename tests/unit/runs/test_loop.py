@@ -73,10 +73,10 @@ def test_a_long_training_is_foretold_after_its_first_epoch_with_what_is_lighter(
 
 
 def test_a_first_epoch_that_takes_hours_is_foretold_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[int] = []
     monkeypatch.setattr(Fossil, "seconds", lambda *_: 7200.0)
-    monkeypatch.setattr(Fossil, "step", lambda *_: started.append(1) or iter(()))
-    _, time = told(2).notices
+    listener = told(2)
+    assert listener.heard_at == [0, 0]
+    _, time = listener.notices
     assert time.startswith("time: 2.0 hours or more an epoch, about 4.0 hours for 2; method fossil_v2, ")
     monkeypatch.setattr(Fossil, "seconds", lambda *_: 7.0)
     assert len(told(2).notices) == 1
