@@ -13,9 +13,11 @@ import re
 import warnings
 from collections.abc import Iterable
 
-SWITCHES = ("attach", "features", "force", "recipe", "replay", "resume", "structural-features")
+SWITCHES = ("attach", "features", "force", "missing-indicator", "recipe", "replay", "resume", "structural-features")
 """Flags without a value; `no-` in front turns one off."""
-_TREATMENTS = ("direction", "duplicates", "isolated", "self-loops", "zero-features")
+TREATMENTS = ("direction", "duplicates", "edge-weights", "isolated", "missing", "missing-indicator", "self-loops")
+TREATMENTS += ("unknown-edges", "zero-features")
+"""Flags that in Python are keys of `treatment`."""
 _KEYWORDS = {"recipe": "use_recipe"}
 # A flag and what belongs to it. The name of a column may hold anything, spaces and equals signs included.
 _FLAG = rf"""(?<![\w-])--(?:
@@ -113,11 +115,10 @@ def _keyword(flag: str) -> str:
         return f"{'roles' if name == 'column' else 'settings'}={{{key!r}: {_literal(choice)}}}"
     plain = name.removeprefix("no-")
     keyword = _KEYWORDS.get(plain, plain.replace("-", "_"))
-    if plain in SWITCHES:
-        return f"{keyword}={plain == name}"
-    if name in _TREATMENTS and value:
-        return f"treatment={{{keyword!r}: {_literal(value)}}}"
-    return f"{keyword}={_literal(value)}" if value else keyword
+    spelt = str(plain == name) if plain in SWITCHES else value and _literal(value)
+    if plain in TREATMENTS and spelt:
+        return f"treatment={{{keyword!r}: {spelt}}}"
+    return f"{keyword}={spelt}" if spelt else keyword
 
 
 def _literal(value: str) -> str:

@@ -16,6 +16,7 @@ import fossil
 from fossil.cli.main import app
 from fossil.errors import (
     SWITCHES,
+    TREATMENTS,
     DataError,
     EvaluationError,
     FossilError,
@@ -87,6 +88,10 @@ def keywords() -> set[str]:
         ("Use --device cuda:0.", "Use device='cuda:0'."),
         ("Use --direction symmetrize.", "Use treatment={'direction': 'symmetrize'}."),
         ("With --self-loops keep or so.", "With treatment={'self_loops': 'keep'} or so."),
+        (
+            "Fill with --missing zero --missing-indicator.",
+            "Fill with treatment={'missing': 'zero'}, treatment={'missing_indicator': True}.",
+        ),
         ("Say --column city=drop, please.", "Say roles={'city': 'drop'}, please."),
         ("Say --column 'home town=drop'.", "Say roles={'home town': 'drop'}."),
         ("Say --column a=b=drop.", "Say roles={'a=b': 'drop'}."),
@@ -122,6 +127,11 @@ def test_the_switches_are_those_of_the_command_line() -> None:
     flags = {name.removeprefix("--").removeprefix("no-") for name, option in options().items() if option.is_flag}
     only_there = {"help", "version", "map", "install-completion", "show-completion"}
     assert flags - only_there == set(SWITCHES)
+
+
+def test_the_treatments_are_those_of_the_reader() -> None:
+    assert {name.replace("_", "-") for name in Treatment.model_fields} == set(TREATMENTS)
+    assert set(TREATMENTS) <= {name.removeprefix("--") for name in options()}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -75,7 +75,7 @@ class ColumnPlan:
         return (values - self.mean) / self.scale if self.scale else np.zeros(len(values))
 
     def numbers(
-        self, table: NodeTable, remedy: str = "Fill what is empty, or train anew with --missing."
+        self, table: NodeTable, remedy: str = "Fill what is empty, or train anew with --missing median."
     ) -> tuple[Array, Array]:
         """Return the column as N doubles with empty cells filled, and which cells those are (N).
 

@@ -69,7 +69,9 @@ def test_new_nodes_are_filled_with_what_the_old_ones_said(missing: Missing) -> N
 
 def test_a_plan_made_without_a_choice_refuses_new_gaps() -> None:
     plan = plan_columns(table(a=["1", "2"]))
-    with pytest.raises(GraphError, match=r"column 'a' in nodes.csv is empty \(line 3\).*--missing"):
+    with pytest.raises(
+        GraphError, match=r"column 'a' in nodes.csv is empty \(line 3\).*treatment={'missing': 'median'}"
+    ):
         plan.encode(table(a=["1", ""]))
 
 

@@ -47,7 +47,9 @@ def test_pyg_weights_and_many_types_are_refused() -> None:
     raw = read(Data(x=torch.eye(3), edge_index=EDGES, edge_attr=torch.ones(4, 2)))
     assert [(f.kind, f.count, f.examples) for f in raw.findings] == [("further edge columns", 1, ("edge_attr",))]
     weighted = Data(x=torch.eye(3), edge_index=EDGES, edge_weight=torch.tensor([1.0, 1.0, 0.5, 1.0]))
-    with pytest.raises(GraphError, match=r"'edge_weight' \(for example 0.5 and 1\).*--edge-weights ignore"):
+    with pytest.raises(
+        GraphError, match=r"'edge_weight' \(for example 0.5 and 1\).*treatment={'edge_weights': 'ignore'}"
+    ):
         read(weighted)
     raw, _ = PyGData.read(weighted, Request(treatment=Treatment(edge_weights="ignore")))
     assert [(f.kind, f.done) for f in raw.findings] == [("edge weights", "ignored")]

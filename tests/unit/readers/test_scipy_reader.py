@@ -14,7 +14,7 @@ from fossil.readers.scipy import SciPyMatrix
 
 def test_scipy_weights_are_refused_or_ignored_and_stored_zeros_are_no_edges() -> None:
     adjacency = sp.coo_array((np.array([1.0, 2.0, 0.0]), ([0, 1, 2], [1, 2, 0])), shape=(3, 3))
-    with pytest.raises(GraphError, match=r"1 and 2\).*--edge-weights ignore"):
+    with pytest.raises(GraphError, match=r"1 and 2\).*treatment={'edge_weights': 'ignore'}"):
         read_graph((adjacency, np.eye(3)))
     raw, plan = SciPyMatrix.read((adjacency, np.eye(3)), Request(treatment=Treatment(edge_weights="ignore")))
     assert isinstance(raw, RawGraph) and plan is None

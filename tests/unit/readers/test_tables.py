@@ -101,13 +101,16 @@ def test_unusable_node_ids(write: Write, content: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("source,target\na,b\nb,zed\n", r"1 edge .* names 1 node not in .*: 'zed' \(line 3\).*--unknown-edges drop"),
+        (
+            "source,target\na,b\nb,zed\n",
+            r"1 edge .* names 1 node not in .*: 'zed' \(line 3\).*treatment={'unknown_edges': 'drop'}",
+        ),
         (
             "source,target\na,x\nx,y\ny,x\n",
             r"3 edges .* 2 nodes .*'x' \(lines 2, 3 and 4\) and 'y' \(lines 3 and 4\)",
         ),
         ("source,target\na, b\n", "without them it is known"),
-        ("source,target\n1,2\n", r"Column 'age' holds them: choose it with --column age=id"),
+        ("source,target\n1,2\n", r"Column 'age' holds them: choose it with roles={'age': 'id'}"),
         ("source\na\n", "one column"),
         ("a,b\nb,c\n", r"is an edge \(a, b\), not column names"),
         ("", "is empty"),

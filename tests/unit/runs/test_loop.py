@@ -19,6 +19,9 @@ from fossil.methods.registry import get_method
 from fossil.runs.loop import TrainingInterruptedError
 from fossil.training.checkpoint import load_tensors
 
+# Ninety epochs on a ring of twenty nodes: nobody asks what its λ is.
+pytestmark = pytest.mark.filterwarnings("ignore:FOSSIL.* hardly uses the edges")
+
 
 class Listener:
     """Keeps what it is told."""

@@ -36,7 +36,7 @@ class ConditionalGradient(Solver):
     >>> from fossil.transport import fused_gromov_wasserstein
     >>> path = torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]]) / 2
     >>> solution = fused_gromov_wasserstein(1 - torch.eye(3), path, path, solver=ConditionalGradient())
-    >>> round(float(solution.value), 6), solution.plan.argmax(1).tolist()
+    >>> abs(round(float(solution.value), 6)), solution.plan.argmax(1).tolist()
     (0.0, [0, 1, 2])
     """
 
