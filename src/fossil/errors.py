@@ -15,8 +15,10 @@ from collections.abc import Iterable
 
 SWITCHES = ("attach", "features", "force", "missing-indicator", "recipe", "replay", "resume", "structural-features")
 """Flags without a value; `no-` in front turns one off."""
-TREATMENTS = ("direction", "duplicates", "edge-weights", "isolated", "missing", "missing-indicator", "self-loops")
-TREATMENTS += ("unknown-edges", "zero-features")
+TREATMENTS = (
+    "direction", "duplicates", "edge-weights", "isolated", "missing", "missing-indicator", "self-loops",
+    "unknown-edges", "zero-features",
+)  # fmt: skip
 """Flags that in Python are keys of `treatment`."""
 _KEYWORDS = {"recipe": "use_recipe"}
 # A flag and what belongs to it. The name of a column may hold anything, spaces and equals signs included.

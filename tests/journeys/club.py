@@ -90,6 +90,8 @@ STEPS: tuple[tuple[str, ...] | Callable[[Path], None], ...] = (
     ("data", "describe", "club", *SAID),
     ("embed", "club", *SAID, "--epochs", "40", *QUICK, "--out", "run"),
     ("evaluate", "run", "--splits", "3", "--features"),
+    ("embed", "club", *SAID, "--epochs", "40", *QUICK, "--set", "encoder=gcn", "--out", "advised"),
+    ("evaluate", "run", "advised", "--splits", "3"),
 )
 
 

@@ -51,13 +51,26 @@ def test_the_options_that_it_named_are_enough(journey: tuple[Path, list[Outcome]
 
 
 def test_vectors_are_learnt_and_scored(journey: tuple[Path, list[Outcome]]) -> None:
-    folder, (*_, embedded, scored) = journey
+    folder, (*_, embedded, scored, _, _) = journey
     assert embedded.status == scored.status == 0, embedded.err + scored.err
     with np.load(folder / "run" / "embeddings.npz") as stored:
         assert stored["ids"].tolist() == [name(number) for number in range(MEMBERS)]
         assert np.isfinite(stored["vectors"]).all()
     scores = json.loads((folder / "run" / "scores-paper.json").read_text())["scores"]
     assert np.mean([score["accuracy"] for score in scores]) > 0.5  # three equal sections: a guess has a third
+
+
+def test_the_advice_that_training_ends_with_is_worth_following(journey: tuple[Path, list[Outcome]]) -> None:
+    folder, (*_, advised, compared) = journey
+    [finding] = Run.open(folder / "run").summary["findings"]
+    assert "hardly uses the edges" in finding and "--set encoder=gcn" in finding
+    assert advised.status == compared.status == 0 and Run.open(folder / "advised").summary["findings"] == []
+    before, after = (
+        np.mean([score["accuracy"] for score in json.loads((folder / run / "scores-paper.json").read_text())["scores"]])
+        for run in ("run", "advised")
+    )
+    assert after > before  # members write within their section
+    assert "paired: +" in compared.out
 
 
 def test_the_run_says_what_was_done_to_the_tables(journey: tuple[Path, list[Outcome]]) -> None:

@@ -55,6 +55,7 @@ def _interval_cell(row: Row) -> str:
         values = " and ".join(f"{100 * value:.2f}" for value in found.values)
         return f"none: {values}" if found.n > 1 else "none: one value"
     low, high, kind, _ = found.interval
+    low, high = max(low, 0.0), min(high, 1.0)  # few encoders near the end have an interval beyond it
     return f"{100 * low:.2f} to {100 * high:.2f}, {kind} over {found.n} {row.over}"
 
 
