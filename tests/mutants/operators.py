@@ -57,7 +57,7 @@ _DROPPED_CALLS = {"detach", "abs", "square", "sqrt", "exp", "log", "mean", "roll
 _SILENT_CALLS = {"setting", "warn", "warn_the_caller", "isinstance", "register_buffer", "TypeVar"}
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
 _SILENT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments)
-_SYMMETRIC = {"max", "min", "maximum", "minimum", "cosine", "supports"}
+_SYMMETRIC = {"max", "min", "maximum", "minimum", "cosine", "_dot", "dot"}
 _ON_A_GPU = ("triton(", "is_cuda", "device.type", "autocast(", "_version(", "supports(", "launched", "triton_runs_on(")
 
 

@@ -21,12 +21,14 @@ _PATTERNS = (
     "src/fossil/evaluation/probes/*.py",
     "src/fossil/evaluation/tasks/*.py",
 )
-# No numbers, or numbers of speed alone.
+# No numbers, numbers of speed alone, or the sampling of subgraphs, which is random and has slow tests of its own.
 _NOT_THE_CORE = {
     "src/fossil/ops/chunks.py",
     "src/fossil/ops/dispatch.py",
+    "src/fossil/ops/distinct.py",
     "src/fossil/ops/precision.py",
     "src/fossil/ops/streams.py",
+    "src/fossil/ops/subgraphs.py",
     "src/fossil/methods/base.py",
     "src/fossil/methods/registry.py",
     "src/fossil/methods/fossil/memory.py",
@@ -65,8 +67,6 @@ _USED_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("src/fossil/ops/proximal.py", (*_SOLVERS, "tests/unit/methods/test_gsc.py")),
     ("src/fossil/ops/affinities.py", ("tests/unit/ops/test_infonce.py", "tests/unit/nn/test_contrast.py")),
     ("src/fossil/ops/infonce.py", ("tests/unit/nn/test_contrast.py", *_FOSSIL)),
-    ("src/fossil/ops/subgraphs.py", ("tests/unit/sampling/test_subgraphs.py", *_FOSSIL)),
-    ("src/fossil/ops/distinct.py", ("tests/unit/sampling/test_subgraphs.py", *_FOSSIL)),
     ("src/fossil/ops/edges.py", ("tests/unit/nn/test_generators.py", "tests/unit/methods/test_bnll.py", *_FOSSIL)),
     ("src/fossil/ops/*", ("tests/unit/nn/test_*.py", *_FOSSIL)),
     ("src/fossil/nn/*", ("tests/unit/methods/test_*.py", *_FOSSIL)),

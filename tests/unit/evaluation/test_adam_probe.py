@@ -40,6 +40,13 @@ def test_the_probe_equals_a_plain_training_loop(cloud):
                 assert scores.test[row, look] == pytest.approx(right[split.test].mean())
 
 
+@pytest.mark.parametrize(("steps", "every", "looks"), [(3, 1, (1, 2, 3)), (7, 3, (3, 6)), (6, 3, (3, 6))])
+def test_looks_are_every_few_steps_and_no_later_than_the_last(cloud, steps, every, looks):
+    rows, labels = cloud
+    probe = fit_adam_probe(rows, labels, [ratio_split(labels, 0)], [0], steps=steps, every=every)
+    assert probe.steps == looks and probe.predictions.shape == (1, len(looks), 150)
+
+
 def test_splits_of_differing_sizes_are_treated_alone(cloud):
     rows, labels = cloud
     short = Split(np.arange(20), np.arange(20, 80), np.arange(80, 150))

@@ -78,6 +78,10 @@ def test_half_width_is_the_larger_distance_and_std_the_sample_one() -> None:
     assert (summary.n, summary.values) == (120, tuple(values))
 
 
+def test_two_values_have_a_standard_deviation() -> None:
+    assert summarize([0.1, 0.4]).std == pytest.approx(0.3 / 2**0.5)
+
+
 def test_the_same_seed_gives_the_same_interval_and_another_does_not() -> None:
     values = np.random.default_rng(0).random(100).tolist()
     assert summarize(values) == summarize(values)

@@ -83,6 +83,28 @@ def test_a_pass_over_chunks_of_rows_has_the_gradients_of_the_modules(
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("slopes", [(0.25,), (None,), (0.25, None), (-0.5, 0.2), (-0.5, 2.0), (None, 0.1)], ids=str)
+def test_at_zero_the_gradient_is_that_of_the_modules(slopes: tuple[float | None, ...]) -> None:
+    modules = [nn.ReLU() if slope is None else nn.PReLU(init=slope).double() for slope in slopes]
+    bias = draw(4, seed=1)
+    values = (-bias).repeat(3, 1).requires_grad_()
+    (found,), (expected,) = (
+        torch.autograd.grad(each.sum(), [values])
+        for each in (biased_activation(values, bias, *modules), nn.Sequential(*modules)(values + bias))
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_gradient_of_the_bias_of_narrow_values_is_summed_in_float32() -> None:
+    values, upstream = draw(300, 4).bfloat16().requires_grad_(), draw(300, 4, seed=2)
+    bias = draw(4, seed=1).float().requires_grad_()
+    (found,) = torch.autograd.grad(biased_activation(values, bias, nn.PReLU()), [bias], upstream.float())
+    below = values.double() + bias.double() < 0
+    torch.testing.assert_close(
+        found.double(), torch.where(below, 0.25 * upstream, upstream).sum(0), rtol=1e-5, atol=1e-5
+    )
+
+
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_types_on_a_cpu_are_those_of_the_modules(kind: torch.dtype, autocast: bool) -> None:
