@@ -330,8 +330,43 @@ PLANTED: tuple[Planted, ...] = (
         "return nodes[~np.isin(nodes, removed)]", "return nodes", ("tests/unit/graph/test_splits.py",),
     ),
     Planted(
-        "the penalty of logistic regression inverted", "src/fossil/evaluation/probes/logistic.py",
-        "penalty = 1 / torch.as_tensor(strengths", "penalty = torch.as_tensor(strengths",
+        "the penalty of logistic regression inverted", "src/fossil/evaluation/probes/newton.py",
+        "penalty=problems.penalty / strength", "penalty=problems.penalty * strength",
         ("tests/golden/test_probe_against_sklearn.py", "tests/unit/evaluation/test_logistic_probe.py"),
+    ),
+    Planted(
+        "two classes penalised like three", "src/fossil/evaluation/probes/logistic.py",
+        "torch.where(seen.sum(dim=(1, 2)) == 2, 2.0, 1.0)", "torch.where(seen.sum(dim=(1, 2)) == 2, 1.0, 1.0)",
+        ("tests/golden/test_probe_against_sklearn.py",),
+    ),
+    Planted(
+        "a degree of freedom too many", "src/fossil/evaluation/statistics.py", "stdtrit(n - 1,", "stdtrit(n,",
+        ("tests/unit/evaluation/test_statistics.py",),
+    ),
+    Planted(
+        "an interval of two values", "src/fossil/evaluation/statistics.py",
+        "FEWEST_FOR_AN_INTERVAL = 3", "FEWEST_FOR_AN_INTERVAL = 2", ("tests/unit/evaluation/test_statistics.py",),
+    ),
+    Planted(
+        "the majority of the test nodes", "src/fossil/evaluation/tasks/node_classification.py",
+        "np.bincount(labels[split.train]).argmax()", "np.bincount(labels[split.test]).argmax()",
+        ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py"),
+    ),
+    Planted(
+        "rows of length one left as they are", "src/fossil/evaluation/tasks/node_classification.py",
+        "unit = embedding / np.where(lengths > 0, lengths, 1)", "unit = embedding",
+        ("tests/unit/evaluation/test_node_classification.py",),
+    ),
+    Planted(
+        "a column that tells one class alone refused", "src/fossil/evaluation/leaks.py",
+        "(lowest == highest).all(axis=0)", "(lowest == highest).any(axis=0)", ("tests/unit/evaluation/test_leaks.py",),
+    ),
+    Planted(
+        "the share of structure without lambda", "src/fossil/nn/fusion.py",
+        "weighted = fusion.flatten() * structure", "weighted = structure", ("tests/unit/nn/test_fusion.py",),
+    ),
+    Planted(
+        "edges that are used called ignored", "src/fossil/runs/summary.py",
+        '["mean"] < _IGNORED', '["mean"] > _IGNORED', ("tests/unit/runs/test_summary.py",),
     ),
 )  # fmt: skip

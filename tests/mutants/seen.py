@@ -59,7 +59,7 @@ _SOLVERS = (
 # Patterns of files, with those of tests that use what is in them; each file has the first that fits.
 _USED_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("src/fossil/transport/pooled.py", ("tests/unit/methods/test_fossil.py",)),
-    ("src/fossil/transport/*", _SOLVERS),
+    ("src/fossil/transport/*", ("tests/golden/test_conditional_gradient_against_pot.py", *_SOLVERS)),
     ("src/fossil/ops/bapg.py", ("tests/unit/ops/test_bapg_*.py", "tests/unit/ops/test_numba_bapg.py", *_SOLVERS)),
     ("src/fossil/ops/objective.py", _SOLVERS),
     ("src/fossil/ops/iteration.py", _SOLVERS),
@@ -77,7 +77,7 @@ _USED_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
         "src/fossil/evaluation/probes/*",
         ("tests/golden/test_probe_against_sklearn.py", "tests/unit/evaluation/test_*.py"),
     ),
-    ("src/fossil/evaluation/*", ("tests/unit/evaluation/test_*.py",)),
+    ("src/fossil/evaluation/*", ("tests/unit/evaluation/test_*.py", "tests/unit/report/test_scores_table.py")),
 )
 
 

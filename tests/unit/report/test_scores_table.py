@@ -120,3 +120,8 @@ def test_records_are_fractions_in_full_precision_with_the_same_names() -> None:
     assert (records[0]["accuracy_low"], records[0]["interval"]) == (several.accuracy.interval.low, "t")
     assert records[0]["published"] == 0.8002
     assert (records[1]["accuracy"], records[1]["accuracy_low"], records[1]["interval"]) == (1 / 3, None, None)
+
+
+def test_an_interval_ends_where_accuracies_end() -> None:
+    assert cells(row(1.0, 1.0, 0.96))[0]["95 % interval"].split(",")[0].endswith("to 100.00")
+    assert cells(row(0.0, 0.01, 0.04))[0]["95 % interval"].startswith("0.00 to")
