@@ -331,7 +331,8 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "the penalty of logistic regression inverted", "src/fossil/evaluation/probes/newton.py",
-        "penalty=problems.penalty / strength", "penalty=problems.penalty * strength",
+        "now = replace(problems, penalty=problems.penalty / strength)",
+        "now = replace(problems, penalty=problems.penalty * strength)",
         ("tests/golden/test_probe_against_sklearn.py", "tests/unit/evaluation/test_logistic_probe.py"),
     ),
     Planted(

@@ -70,7 +70,7 @@ _USED_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("src/fossil/ops/edges.py", ("tests/unit/nn/test_generators.py", "tests/unit/methods/test_bnll.py", *_FOSSIL)),
     ("src/fossil/ops/*", ("tests/unit/nn/test_*.py", *_FOSSIL)),
     ("src/fossil/nn/*", ("tests/unit/methods/test_*.py", *_FOSSIL)),
-    ("src/fossil/methods/fossil/*", (*_FOSSIL, _LEARNING)),
+    ("src/fossil/methods/fossil/*", (*_FOSSIL, _LEARNING, "tests/unit/runs/test_loop.py")),
     ("src/fossil/methods/bgrl.py", ("tests/unit/methods/test_bnll.py", _LEARNING)),
     ("src/fossil/methods/*", (_LEARNING,)),
     (

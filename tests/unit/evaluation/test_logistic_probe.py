@@ -53,6 +53,12 @@ def test_a_good_guess_saves_steps(cloud):
     assert together.iterations[0, -1] < alone.iterations[0, 0]
 
 
+def test_a_search_that_rounding_has_stopped_ends(cloud):
+    rows, labels = cloud
+    probes = fit_probe(rows, labels, [np.arange(100)], [1.0], tolerance=1e-300, max_iterations=200)
+    assert not probes.converged.any() and probes.iterations[0, 0] < 100
+
+
 def test_the_order_of_strengths_is_kept(cloud):
     rows, labels = cloud
     mixed, rising = (fit_probe(rows, labels, [np.arange(60)], order) for order in ([5.0, 0.1, 80.0], [0.1, 5.0, 80.0]))

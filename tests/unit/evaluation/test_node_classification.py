@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import normalize
 
 from fossil.errors import EvaluationError
-from fossil.evaluation.protocol import PROTOCOLS, protocol
+from fossil.evaluation.protocol import PROTOCOLS, Protocol, protocol
 from fossil.evaluation.tasks import node_classification as module
 from fossil.evaluation.tasks.node_classification import (
     NodeClassification,
@@ -22,7 +22,7 @@ from fossil.evaluation.tasks.node_classification import (
     score_classes,
 )
 from fossil.graph.graph import Graph
-from fossil.graph.splits import SplitRule, TrainingSplit
+from fossil.graph.splits import Split, SplitRule, TrainingSplit
 
 
 @pytest.fixture
@@ -98,6 +98,15 @@ def test_validation_nodes_choose_between_rows_as_they_are_and_rows_of_length_one
     expected = [b if b.validation_accuracy > a.validation_accuracy else a for a, b in zip(plain, unit, strict=True)]
     assert either == expected
     assert either != plain and either != unit  # neither form is always the better one here
+
+
+def test_the_majority_is_that_of_the_training_nodes(monkeypatch):
+    labels = np.array([0, 0, 1, 2, 1, 1, 1, 0])
+    split = Split(np.arange(3), np.array([3]), np.arange(4, 8))
+    monkeypatch.setattr(Protocol, "draw", lambda *_: split)
+    town = Graph("town", sp.csr_array((8, 8), dtype=np.float32), np.ones((8, 1), np.float32), np.arange(8), labels)
+    [found] = NodeClassification(protocol("paper")).baseline(town, [0])
+    assert (found.accuracy, found.test_nodes, found.macro_f1) == (0.25, 4, 0.2)
 
 
 def test_only_the_released_protocol_reports_the_test_maximum(noisy):
