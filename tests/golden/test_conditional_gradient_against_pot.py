@@ -44,6 +44,16 @@ def test_the_linear_step_is_exact_transport(n: int, m: int, even: bool, seed: in
     assert (plan * cost).sum() == pytest.approx(float(ot.emd2(mu, nu, cost)), abs=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_the_linear_step_does_not_mind_the_unit_of_costs(unit: float) -> None:
+    random = np.random.default_rng(5)
+    # All nodes would like the same few partners, so that the cheapest pairs are not enough.
+    cost = unit * (random.random((60, 1)) * random.random((1, 70)) + 0.01 * random.random((60, 70)))
+    source, target = (random.dirichlet(np.ones(n)) for n in cost.shape)
+    found = exact_plan(cost, source, target)
+    np.testing.assert_allclose((found * cost).sum(), ot.emd2(source, target, cost), rtol=1e-7)
+
+
 def test_nodes_without_mass_get_nothing() -> None:
     mu, nu = np.array([0.0, 0.5, 0.5]), np.array([0.25, 0.0, 0.75])
     plan = exact_plan(draw(3, 3).numpy(), mu, nu)
