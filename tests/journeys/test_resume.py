@@ -190,7 +190,9 @@ def test_ctrl_c_is_heard_in_the_middle_of_a_long_step(tmp_path: Path) -> None:
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    # Where Ctrl-C has passed through `exec`, as when something is being compiled, Python ends itself by the signal even
+    # if it was caught: 130 to a shell, -2 here.
+    assert process.returncode in (130, -signal.SIGINT)
     assert said.startswith("interrupted") and "--resume" in said and "Traceback" not in said
     assert not (tmp_path / "run" / "history.jsonl").exists(), "the first epoch must not have ended"
 

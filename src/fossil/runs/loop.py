@@ -76,10 +76,10 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
             interrupts.break_off = long and not interrupts.heard
             return interrupts.heard
 
+        interrupts.break_off = True  # nobody knows how long the first step takes, and it has nothing to lose
         _foretell(trainer, epochs, reporter)
         reporter.start(trainer.steps, epochs)
         try:
-            interrupts.break_off = True  # nobody knows how long the first step takes, and it has nothing to lose
             trainer.run(epochs, after_step)
             interrupts.break_off = False
             flush()
