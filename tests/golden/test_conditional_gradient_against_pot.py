@@ -84,6 +84,20 @@ def test_directed_structures_are_those_of_pot() -> None:
     assert float(found.value) == pytest.approx(float(log["fgw_dist"]), rel=1e-6)
 
 
+def test_the_way_is_gone_as_far_as_the_objective_falls() -> None:
+    # Between such structures the objective is convex, so that the best plan lies inside and no step has length one.
+    points, others = draw(12, 3, seed=1) - 0.5, draw(12, 3, seed=2) - 0.5
+    cost, source, target = draw(12, 12), points @ points.T, -(others @ others.T)
+    solver = ConditionalGradient(iterations=50, tolerance=None)
+    found = fused_gromov_wasserstein(cost, source, target, solver=solver)
+    even = np.full(12, 1 / 12)
+    given = [each.numpy() for each in (cost, source, target)]
+    limits = {"max_iter": 50, "tol_rel": 0, "tol_abs": 0}
+    plan, _ = ot.gromov.fused_gromov_wasserstein(*given, even, even, alpha=0.5, log=True, **limits)
+    assert np.count_nonzero(plan > 1e-9) > 2 * 12
+    np.testing.assert_allclose(found.plan.numpy(), plan, rtol=0, atol=1e-9)
+
+
 def test_features_alone_and_structures_alone() -> None:
     cost, source, target = draw(12, 9), distances(12, 1), distances(9, 2)
     moved = wasserstein(cost, solver=ConditionalGradient())

@@ -179,10 +179,11 @@ def test_the_gpu_gives_the_same_probes(cloud, tolerance, allowed):
     assert torch.allclose(host.weight, device.weight.cpu(), atol=allowed)
 
 
-def test_a_split_of_many_rows_is_fitted_to_the_tolerance_asked_for():
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_a_split_of_many_rows_is_fitted_to_the_tolerance_asked_for(size):
     generator = np.random.default_rng(0)
     labels, strength, tolerance = generator.integers(0, 3, 20_000), 4096.0, 1e-7
-    rows = generator.normal(size=(20_000, 3)) + 1.5 * np.eye(3)[labels]
+    rows = size * (generator.normal(size=(20_000, 3)) + 1.5 * np.eye(3)[labels])
     probes = fit_probe(rows, labels, [np.arange(20_000)], [strength], scale=False, tolerance=tolerance)
     found = [each[0, 0].clone().requires_grad_() for each in (probes.weight, probes.bias)]
     gradients = torch.autograd.grad(objective(torch.tensor(rows), torch.tensor(labels), *found, strength), found)

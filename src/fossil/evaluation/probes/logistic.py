@@ -139,7 +139,7 @@ def _fit(
     penalties[..., :-1] = penalty[:, None, None]
     framed = torch.cat([frame.enter(rows) * present, present], dim=-1).to(dtype)
     problems = Problems(framed, targets, weights, excluded, penalties)
-    target = (tolerance * counts * ratio).to(dtype)
+    target = (tolerance * counts * ratio.clamp(max=1)).to(dtype)  # the gradient of the bias has no unit
     rising = sorted(strengths)
     path = follow(problems, rising, target, max_iterations, progress)
 
