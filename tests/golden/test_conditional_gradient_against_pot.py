@@ -86,7 +86,7 @@ def test_directed_structures_are_those_of_pot() -> None:
 
 def test_the_way_is_gone_as_far_as_the_objective_falls() -> None:
     # Between such structures the objective is convex, so that the best plan lies inside and no step has length one.
-    points, others = draw(12, 3, seed=1) - 0.5, draw(12, 3, seed=2) - 0.5
+    points, others = 4 * draw(12, 3, seed=1) - 2, 4 * draw(12, 3, seed=2) - 2
     cost, source, target = draw(12, 12), points @ points.T, -(others @ others.T)
     solver = ConditionalGradient(iterations=50, tolerance=None)
     found = fused_gromov_wasserstein(cost, source, target, solver=solver)
