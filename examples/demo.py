@@ -47,7 +47,7 @@ def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
     """Embed, score, draw."""
     if not force and (out / "config.yaml").is_file():
         raise RunError(f"{out} already holds a run.", remedy="Replace it with --force, or choose another --out.")
-    console, began = Console(soft_wrap=True), time.perf_counter()
+    console, began = Console(), time.perf_counter()
 
     console.print("FOSSIL on 1,797 handwritten digits; the labels are never seen in training.")
     result = fossil.embed(

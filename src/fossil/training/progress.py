@@ -81,7 +81,8 @@ class LiveReporter:
         parts = describe(record)
         self.progress.update(self.task, completed=epoch, parts=parts)
         if not self.console.is_terminal and (epoch == self.total or epoch % max(1, self.total // 10) == 0):
-            self.console.print(f"epoch {epoch}/{self.total}  {parts}  {record['seconds']:.1f} s", highlight=False)
+            text = f"epoch {epoch}/{self.total}  {parts}  {record['seconds']:.1f} s"
+            self.console.print(text, highlight=False, soft_wrap=True)
 
     def finish(self) -> None:
         """Take the bar away."""

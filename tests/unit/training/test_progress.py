@@ -7,9 +7,9 @@ from rich.console import Console
 from fossil.training.progress import LiveReporter
 
 
-def test_a_notice_is_one_whole_line_where_there_is_no_terminal() -> None:
+def test_a_notice_and_an_epoch_are_whole_lines_where_there_is_no_terminal() -> None:
     out = io.StringIO()
-    with LiveReporter(Console(file=out, width=40)) as reporter:
+    with LiveReporter(Console(file=out, width=20)) as reporter:
         reporter.notice("memory: " + "much " * 20)
         reporter.start(0, 1)
         reporter.notice("time: [a bracket]")
