@@ -183,7 +183,12 @@ def test_ctrl_c_is_heard_in_the_middle_of_a_long_step(tmp_path: Path) -> None:
     settings = [f"--set={each}" for each in ("hidden=64", "width=64", "similarity=pooled_cosine")]
     arguments = ["embed", "csbm:nodes=30000", "--out", str(tmp_path / "run"), "--device", "cpu", *settings]
     process = subprocess.Popen(
-        [*PROGRAM, *arguments], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*PROGRAM, *arguments],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     assert process.stdout is not None
     assert any(line.startswith("memory: ") for line in process.stdout), "training starts after this line"

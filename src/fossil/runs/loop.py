@@ -164,9 +164,9 @@ class _Interrupts:
         self.heard = self.break_off = False
 
     def __call__(self, _: int, __: FrameType | None) -> None:
-        if self.heard or self.break_off:
+        again, self.heard = self.heard, True
+        if again or self.break_off:
             raise KeyboardInterrupt  # the second time, the user means now
-        self.heard = True
 
 
 @contextmanager
