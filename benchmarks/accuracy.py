@@ -102,7 +102,7 @@ def main() -> None:
                 records += found
                 arguments.results.parent.mkdir(parents=True, exist_ok=True)
                 with arguments.results.open("a") as stream:
-                    stream.writelines(json.dumps(record) + "\n" for record in found)
+                    stream.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in found)
                 for record in found:
                     name = f"{graph:12}{method:10}{wanted['preset']:9} seed {seed} {record['protocol']}"
                     print(f"{name}: {_outcome(record)}", flush=True)

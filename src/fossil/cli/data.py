@@ -45,6 +45,7 @@ def list_formats(form: Format = typer.Option(Format.TABLE, "--format", help="How
 
 @app.command("describe")
 def describe(
+    context: typer.Context,
     source: str = typer.Argument(
         ..., metavar="INPUT", autocompletion=complete.graphs, help="A catalogue name or a path."
     ),
@@ -65,25 +66,12 @@ def describe(
     """Show the size of a graph, what is odd about it, and how its columns become features."""
     from fossil.cli.show import plain_console, show_graph
     from fossil.graph.describe import describe_graph
-    from fossil.graph.findings import Treatment
     from fossil.readers.source import open_graph
 
     console = plain_console()
     loaded = open_graph(
         source,
-        treatment=Treatment.build(
-            {
-                "missing": missing,
-                "missing_indicator": missing_indicator,
-                "direction": direction,
-                "unknown_edges": unknown_edges,
-                "edge_weights": edge_weights,
-                "self_loops": self_loops,
-                "duplicates": duplicates,
-                "isolated": isolated,
-                "zero_features": zero_features,
-            }
-        ),
+        treatment=reading.treatment(context),
         edges=edges,
         label=label,
         roles=reading.parse_roles(columns),

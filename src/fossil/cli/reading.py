@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -97,6 +97,13 @@ ZeroFeatures: TypeAlias = Annotated[
         "--zero-features", help="Nodes with all-zero features: keep, drop or refuse.", rich_help_panel=_ODDITIES
     ),
 ]
+
+
+def treatment(context: typer.Context) -> dict[str, Any]:
+    """Return what is done about oddities: the options of a command that are called like settings of `Treatment`."""
+    from fossil.graph.findings import Treatment
+
+    return {name: context.params[name] for name in Treatment.model_fields}
 
 
 def parse_roles(columns: list[str]) -> dict[str, str]:

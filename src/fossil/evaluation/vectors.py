@@ -15,8 +15,8 @@ from fossil.errors import EvaluationError, warn_the_caller
 from fossil.graph.graph import Array, Graph
 from fossil.readers.base import TableReader
 from fossil.readers.cells import as_floats, plain_cells
-from fossil.readers.encoding import ColumnChoices
 from fossil.readers.frame import id_texts
+from fossil.readers.planning import ColumnChoices
 from fossil.readers.registry import table_readers
 from fossil.readers.tables import id_column
 

@@ -16,9 +16,10 @@ from fossil.graph.troubles import Troubles, listed
 from fossil.readers.cells import NodeTable
 from fossil.readers.column import ColumnPlan
 from fossil.readers.edges import edge_positions, edge_table
-from fossil.readers.encoding import LABEL_NAMES, ColumnChoices, EncodingPlan, encode_table
+from fossil.readers.encoding import EncodingPlan
 from fossil.readers.folder import read_frame, table_paths
 from fossil.readers.frame import Frame, as_ids
+from fossil.readers.planning import LABEL_NAMES, ColumnChoices, encode_table
 from fossil.readers.read import with_structure
 from fossil.readers.tables import id_column, node_table, refuse_unusable_ids
 

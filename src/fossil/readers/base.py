@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
-from fossil.readers.encoding import ColumnChoices, EncodingPlan
+from fossil.readers.encoding import EncodingPlan
 from fossil.readers.frame import Frame
+from fossil.readers.planning import ColumnChoices
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features, Graph
 from fossil.readers.base import Found, Request, TableReader
-from fossil.readers.encoding import ColumnChoices, EncodingPlan, Scale
+from fossil.readers.encoding import EncodingPlan
 from fossil.readers.folder import Folder
+from fossil.readers.planning import ColumnChoices, Scale
 from fossil.readers.registry import forms, reader_for
 from fossil.readers.structural_features import STRUCTURAL_NAMES, structural_matrix
 

@@ -10,8 +10,9 @@ from fossil.graph.findings import Finding, Treatment
 from fossil.graph.troubles import Troubles, listed
 from fossil.readers.cells import NodeTable
 from fossil.readers.edges import EdgeTable, edge_positions, edge_table
-from fossil.readers.encoding import ColumnChoices, EncodingPlan, encode_table
+from fossil.readers.encoding import EncodingPlan
 from fossil.readers.frame import INDEX, Frame, as_ids, id_texts
+from fossil.readers.planning import ColumnChoices, encode_table
 
 ID_NAMES = ("id", "node", "node_id")
 

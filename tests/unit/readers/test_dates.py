@@ -11,7 +11,8 @@ import pytest
 from fossil.errors import GraphError
 from fossil.readers.cells import NodeTable
 from fossil.readers.dates import cyclic_parts, day_comes_first, read_dates
-from fossil.readers.encoding import ColumnChoices, EncodingPlan, encode_table, plan_columns
+from fossil.readers.encoding import EncodingPlan
+from fossil.readers.planning import ColumnChoices, encode_table, plan_columns
 
 MOMENTS = pd.date_range("1899-12-25", "2101-01-07", periods=300).round("s").to_series()
 DAYS = ((MOMENTS - pd.Timestamp(0)) / pd.Timedelta(days=1)).to_numpy()

@@ -10,7 +10,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fossil.errors import GraphError
 from fossil.readers.cells import NodeTable, is_gap
-from fossil.readers.encoding import ColumnChoices, EncodingPlan, encode_table, plan_columns
+from fossil.readers.encoding import EncodingPlan
+from fossil.readers.planning import ColumnChoices, encode_table, plan_columns
 
 
 def table(**columns: object) -> NodeTable:

@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from fossil.errors import GraphError
 from fossil.graph.findings import Missing
 from fossil.readers.cells import NodeTable
-from fossil.readers.encoding import ColumnChoices, EncodingPlan, encode_table, plan_columns
+from fossil.readers.encoding import EncodingPlan
+from fossil.readers.planning import ColumnChoices, encode_table, plan_columns
 
 VALUES = np.random.default_rng(0).integers(0, 6, (40, 3)).astype(float)
 GAPPY = np.where(np.random.default_rng(1).random(VALUES.shape) < 0.3, np.nan, VALUES)

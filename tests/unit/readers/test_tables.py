@@ -11,9 +11,10 @@ import pytest
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph
 from fossil.readers.base import Request
-from fossil.readers.encoding import ColumnChoices, EncodingPlan
+from fossil.readers.encoding import EncodingPlan
 from fossil.readers.folder import read_tables
 from fossil.readers.frame import as_ids
+from fossil.readers.planning import ColumnChoices
 
 NODES = "id,age,kind,label\na,1,x,p\nb,2,y,q\nc,3,x,\n"
 EDGES = "source,target\na,b\nb,c\n"
