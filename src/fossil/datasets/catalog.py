@@ -1,4 +1,4 @@
-"""Graphs by name: the nine of the paper, and two that need no download.
+"""Graphs by name: the nine of the paper, more that others report on, and two that need no download.
 
 >>> load("csbm", nodes=50, degree=4, features=3).num_nodes
 50
@@ -8,28 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from fossil.datasets.fetch import find_or_fetch
-from fossil.datasets.ogb import read_ogb
-from fossil.datasets.planetoid import PARTS, read_planetoid
+from fossil.datasets.files import benchmark, filtered, geom_gcn, ogb, planetoid, webkb, wikipedia, wordnet
 from fossil.datasets.synthetic import DIGITS, BlockModel, csbm, digits_graph
-from fossil.datasets.webgraphs import read_benchmark_npz, read_geom_gcn
 from fossil.errors import DataError, SettingError, nearest
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
-
-_PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
-_GEOM_GCN = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/f1fc0d14b3b019c562737240d06ec83b07d16a8f"
-_COAUTHOR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
-_OGB = "http://snap.stanford.edu/ogb/data/nodeproppred"
 
 
 def _nothing_to_read(folder: Path) -> RawGraph:
@@ -66,6 +58,7 @@ class Entry:
         reader: makes the graph from the folder that holds the files.
         generator: makes the graph on the spot.
         parameters: names of the settings that `generator` takes.
+        splits: names of the splits that were published with it (`fossil.graph.published`).
     """
 
     name: str
@@ -77,6 +70,7 @@ class Entry:
     reader: Callable[[Path], RawGraph] = _nothing_to_read
     generator: Callable[..., Graph] | None = None
     parameters: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -190,72 +184,96 @@ def _count(raw: RawGraph) -> Counts:
     return Counts(nodes, int(once.nnz), raw.features.shape[1], classes)
 
 
-_Files = tuple[dict[str, str], Callable[[Path], RawGraph]]
-"""Where each file is published, by its path below the data root, and what makes the graph from their folder."""
-
-
-def _planetoid(title: str) -> _Files:
-    name = title.lower()
-    files = [f"ind.{name}.{part}" for part in PARTS]
-    origins = {f"Planetoid/{title}/raw/{file}": f"{_PLANETOID}/{file}" for file in files}
-    return origins, partial(read_planetoid, name=name)
-
-
-def _geom_gcn(name: str, folder: str, published: str, layout: Literal["indices", "values"]) -> _Files:
-    files = ("out1_node_feature_label.txt", "out1_graph_edges.txt")
-    origins = {f"{folder}/raw/{file}": f"{_GEOM_GCN}/new_data/{published}/{file}" for file in files}
-    return origins, partial(read_geom_gcn, name=name, layout=layout)
-
-
-def _wikipedia(name: str) -> _Files:
-    return _geom_gcn(name, f"WikipediaNetwork/{name}/geom_gcn", name, "values")
-
-
-def _coauthor(name: str, folder: str, file: str) -> _Files:
-    return {f"{folder}/raw/{file}": f"{_COAUTHOR}/{file}"}, lambda raw: read_benchmark_npz(raw / file, name)
-
-
-def _ogb(name: str, archive: str, feature_file: str, *, add_inverse: bool = False) -> _Files:
-    files = ("edge", feature_file, "node-label", "num-node-list", "num-edge-list")
-    origins = {f"{name}/raw/{file}.csv.gz": f"{_OGB}/{archive}" for file in files}
-    return origins, partial(read_ogb, name=name, add_inverse=add_inverse)
-
-
 _PAGES = "Linked pages, many of them duplicated; directed."
+_FILTERED = "Linked pages without duplicates, each edge in both directions."
+_DIRECTED = "Linked pages without duplicates; directed."
 
 _ENTRIES = (
     Entry(
         *("cora", "Cora", Counts(2708, 10556, 1433, 7), "Papers and their citations.", 0.81),
-        *_planetoid("Cora"),
+        *planetoid("Cora"),
+        splits=("public",),
     ),
     Entry(
         *("citeseer", "CiteSeer", Counts(3327, 9104, 3703, 6), "Papers; 15 have neither words nor a class.", 0.74),
-        *_planetoid("CiteSeer"),
+        *planetoid("CiteSeer"),
+        splits=("public",),
     ),
     Entry(
         *("pubmed", "PubMed", Counts(19717, 88648, 500, 3), "Papers on diabetes and their citations.", 0.80),
-        *_planetoid("PubMed"),
+        *planetoid("PubMed"),
+        splits=("public",),
     ),
     Entry(
         *("coauthor_cs", "CoAuthor-CS", Counts(18333, 163788, 6805, 15)),
         *("Authors, joined when they wrote a paper together.", 0.81),
-        *_coauthor("coauthor_cs", "Coauthor/CS", "ms_academic_cs.npz"),
+        *benchmark("coauthor_cs", "Coauthor/CS", "ms_academic_cs.npz"),
     ),
     Entry(
         *("actor", "Actor", Counts(7600, 30019, 932, 5), "Actors named on the same page; directed.", 0.22),
-        *_geom_gcn("actor", "Actor", "film", "indices"),
+        *geom_gcn("actor", "Actor", "film", "indices"),
+        splits=("geom_gcn",),
     ),
-    Entry("chameleon", "Chameleon", Counts(2277, 36101, 2325, 5), _PAGES, 0.24, *_wikipedia("chameleon")),
-    Entry("squirrel", "Squirrel", Counts(5201, 217073, 2089, 5), _PAGES, 0.22, *_wikipedia("squirrel")),
+    Entry(
+        *("chameleon", "Chameleon", Counts(2277, 36101, 2325, 5), _PAGES, 0.24),
+        *wikipedia("chameleon"),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("squirrel", "Squirrel", Counts(5201, 217073, 2089, 5), _PAGES, 0.22),
+        *wikipedia("squirrel"),
+        splits=("geom_gcn",),
+    ),
     Entry(
         *("ogbn_arxiv", "ogbn-arxiv", Counts(169343, 1166243, 128, 40)),
         *("Computer science papers and their citations; directed.", None),
-        *_ogb("ogbn_arxiv", "arxiv.zip", "node-feat"),
+        *ogb("ogbn_arxiv", "arxiv.zip", "node-feat"),
     ),
     Entry(
         *("ogbn_proteins", "ogbn-proteins", Counts(132534, 79122504, 8, 112)),
         *("112 binary tasks; features are means over edges.", None),
-        *_ogb("ogbn_proteins", "proteins.zip", "edge-feat", add_inverse=True),
+        *ogb("ogbn_proteins", "proteins.zip", "edge-feat", add_inverse=True),
+    ),
+    Entry(
+        *("chameleon_filtered", "Chameleon, filtered", Counts(890, 17708, 2325, 5), _FILTERED),
+        *(None, *filtered("chameleon_filtered")),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("squirrel_filtered", "Squirrel, filtered", Counts(2223, 93996, 2089, 5), _FILTERED),
+        *(None, *filtered("squirrel_filtered")),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("chameleon_filtered_directed", "Chameleon, filtered, directed", Counts(890, 13584, 2325, 5), _DIRECTED),
+        *(None, *filtered("chameleon_filtered_directed")),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("squirrel_filtered_directed", "Squirrel, filtered, directed", Counts(2223, 65718, 2089, 5), _DIRECTED),
+        *(None, *filtered("squirrel_filtered_directed")),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("amazon_photo", "Amazon Photo", Counts(7650, 238162, 745, 8), "Goods that are bought together.", None),
+        *benchmark("amazon_photo", "Amazon/Photo", "amazon_electronics_photo.npz"),
+    ),
+    Entry(
+        *("texas", "Texas", Counts(183, 325, 1703, 5), "Pages of a university; one class has a single page.", None),
+        *webkb("texas"),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("cornell", "Cornell", Counts(183, 298, 1703, 5)),
+        *("Pages of a university, with classes of its own and not those of Texas.", None),
+        *webkb("cornell"),
+        splits=("geom_gcn",),
+    ),
+    Entry(
+        *("wordnet", "WordNet 3.0", Counts(117659, 361638, 2000, 45)),
+        *("Senses of words and pointers between them; directed, no published benchmark.", None),
+        *wordnet(),
+        splits=("public",),
     ),
     Entry(
         name="digits",

@@ -37,7 +37,8 @@ def find_or_fetch(
     Args:
         name: of the graph, for messages.
         origins: where each file is published, by its path below the folder. An address that ends in `.zip` is an
-            archive in which the file has the same last two parts (`raw/edge.csv.gz`).
+            archive in which the file has the same last two parts (`raw/edge.csv.gz`). What is no address says in words
+            how to come by a file that is published nowhere.
         data_root: looked at first; by default `$FOSSIL_DATA`.
         download: whether missing files may be downloaded into the cache.
 
@@ -49,7 +50,9 @@ def find_or_fetch(
     if place is not None:
         return place
     why = "downloading was not allowed"
-    if download:
+    if not all(map(is_address, origins.values())):
+        why = "they are published nowhere"
+    elif download:
         cache = cache_root()
         try:
             _fetch({file: origins[file] for file in _missing(origins, cache)}, cache)
@@ -68,6 +71,11 @@ def where(origins: Mapping[str, str], data_root: Path | str | None = None) -> Pa
         data_root: looked at before the cache; by default `$FOSSIL_DATA`. One that does not exist holds no files.
     """
     return next((place for place in _places(data_root) if not _missing(origins, place)), None)
+
+
+def is_address(origin: str) -> bool:
+    """Tell an address from words about a file that is published nowhere."""
+    return "://" in origin
 
 
 def unpack(archive: IO[bytes], files: Iterable[str], root: Path) -> None:

@@ -19,14 +19,17 @@ from fossil.errors import DataError
 from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array
+from fossil.graph.published import NOWHERE, TEST, TRAINING, VALIDATION
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+VALIDATION_NODES = 500
 _REPLACE = "Replace them by the published files."
 
 
 def read_planetoid(folder: Path, name: str) -> RawGraph:
-    """Read one citation graph; edges, features and labels are those of `torch_geometric.datasets.Planetoid`.
+    """Read one citation graph; edges, features, labels and split are those of `torch_geometric.datasets.Planetoid`.
 
+    The published split trains on the nodes of `x`, validates on the 500 after them, and tests on those of `test.index`.
     Test nodes that the files leave out (15 in CiteSeer) get zero features and class 0, and are reported.
 
     Args:
@@ -70,7 +73,19 @@ def read_planetoid(folder: Path, name: str) -> RawGraph:
         ids=np.arange(nodes),
         labels=labels,
         findings=tuple(findings),
+        published_splits={"public": _split(files["y"], rest.shape[0], test_rows, nodes)},
     )
+
+
+def _split(path: Path, rest: int, test_rows: Array, nodes: int) -> Array:
+    training = read_array(path).shape[0]
+    if training + VALIDATION_NODES > rest:
+        raise _damaged(path, f"it leaves no {VALIDATION_NODES} validation nodes among the {rest} that are not for test")
+    parts = np.full((1, nodes), NOWHERE, np.int8)
+    parts[0, :training] = TRAINING
+    parts[0, training : training + VALIDATION_NODES] = VALIDATION
+    parts[0, test_rows] = TEST
+    return parts
 
 
 def read_array(path: Path) -> Any:

@@ -1,13 +1,14 @@
-"""Two published file formats: geom-gcn's text files (Actor, Chameleon, Squirrel, WebKB) and gnn-benchmark's NPZ.
+"""Published file formats: geom-gcn's text files (Actor, Chameleon, Squirrel, WebKB), gnn-benchmark's NPZ, two more NPZ.
 
-Both readers deliver what the dataset classes of PyTorch Geometric deliver. Text files keep their directions,
-duplicates and self loops; the NPZ is made undirected and its features are zeros and ones.
+The first two readers deliver what the dataset classes of PyTorch Geometric deliver. Text files keep their directions,
+duplicates and self loops; the NPZ of gnn-benchmark is made undirected and its features are zeros and ones.
 """
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,18 +19,24 @@ from fossil.errors import DataError
 from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array, Features
+from fossil.graph.published import from_masks
+
+_NOT_READ = (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error)
 
 SPARSE_BELOW = 0.25
 """Features are kept as CSR when fewer than this share of their entries differ from zero."""
 
 
-def read_geom_gcn(folder: Path, name: str, layout: Literal["indices", "values"]) -> RawGraph:
-    """Read `out1_node_feature_label.txt` and `out1_graph_edges.txt`.
+def read_geom_gcn(
+    folder: Path, name: str, layout: Literal["indices", "values"], splits: Sequence[str] = ()
+) -> RawGraph:
+    """Read `out1_node_feature_label.txt`, `out1_graph_edges.txt` and the files of published splits.
 
     Args:
-        folder: where the two files are.
+        folder: where the files are.
         name: what to call the graph.
         layout: a line lists the `indices` of the features that are one (Actor), or every value (the others).
+        splits: names of the files that hold a split each, in order.
 
     Raises:
         DataError: a file is missing or not of this format.
@@ -52,6 +59,7 @@ def read_geom_gcn(folder: Path, name: str, layout: Literal["indices", "values"])
         features=compact(features[rows]),
         ids=np.arange(len(ids)),
         labels=labels[rows],
+        published_splits=_read_splits([folder / file for file in splits], len(ids)),
     )
 
 
@@ -66,7 +74,7 @@ def read_benchmark_npz(path: Path, name: str) -> RawGraph:
             adjacency, features = _csr(arrays, "adj").tocoo(), _csr(arrays, "attr")
             labels = arrays["labels"].astype(np.int64)
             label_names = _class_names(arrays)
-    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except _NOT_READ as error:
         raise _damaged(path, error) from error
     features = features.astype(np.float32)
     features.data[features.data > 0] = 1
@@ -91,6 +99,62 @@ def read_benchmark_npz(path: Path, name: str) -> RawGraph:
     )
 
 
+def read_heterophilous_npz(path: Path, name: str, *, directed: bool) -> RawGraph:
+    """Read an NPZ of heterophilous-graphs (Platonov et al., ICLR 2023), its ten splits included.
+
+    Args:
+        path: of the file.
+        name: what to call the graph.
+        directed: keep the edges as they are; otherwise the file has each once, and it gets its reverse.
+
+    Raises:
+        DataError: the file is missing or not of this format.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            source, target = arrays["edges"].astype(np.int64).T
+            features, labels = arrays["node_features"], arrays["node_labels"].astype(np.int64)
+            splits = {"geom_gcn": from_masks(*(arrays[f"{part}_masks"] for part in ("train", "val", "test")))}
+    except _NOT_READ as error:
+        raise _damaged(path, error) from error
+    if not directed:
+        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+    return RawGraph(
+        name=name,
+        source=source,
+        target=target,
+        features=compact(features),
+        ids=np.arange(len(labels)),
+        labels=labels,
+        published_splits=splits,
+    )
+
+
+def read_wordnet(path: Path, name: str) -> RawGraph:
+    """Read the graph of WordNet's synsets: pointers between them, words in their glosses, lexicographer files.
+
+    Raises:
+        DataError: the file is missing or not of this format.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            source, target = arrays["edge_index"].astype(np.int64)
+            features = _csr(arrays, "attr")
+            return RawGraph(
+                name=name,
+                source=source,
+                target=target,
+                features=compact(features),
+                ids=arrays["synset_ids"].astype(np.str_),
+                labels=arrays["labels"].astype(np.int64),
+                label_names=_class_names(arrays),
+                feature_names=tuple(map(str, arrays["vocabulary"])),
+                published_splits={"public": from_masks(*(arrays[f"{part}_mask"] for part in ("train", "val", "test")))},
+            )
+    except _NOT_READ as error:
+        raise _damaged(path, error) from error
+
+
 def compact(features: Features) -> Features:
     """Return the features as float32, in CSR when few entries differ from zero and dense otherwise.
 
@@ -107,6 +171,20 @@ def _read_node_table(path: Path) -> tuple[Array, list[str], Array]:
     records = [line.split("\t") for line in path.read_text().splitlines()[1:]]
     ids, fields, labels = zip(*records, strict=True)
     return np.asarray(ids, np.int64), list(fields), np.asarray(labels, np.int64)
+
+
+def _read_splits(paths: Sequence[Path], nodes: int) -> dict[str, Array]:
+    """Read a split from each file, all of them or none."""
+    rows = []
+    for path in paths:
+        try:
+            with np.load(path, allow_pickle=False) as masks:
+                rows.append(from_masks(*(masks[f"{part}_mask"] for part in ("train", "val", "test"))))
+            if rows[-1].shape != (1, nodes):
+                raise ValueError(f"a split of {rows[-1].shape[1]} nodes in place of {nodes}")
+        except _NOT_READ as error:
+            raise _damaged(path, error) from error
+    return {"geom_gcn": np.concatenate(rows)} if rows else {}
 
 
 def _from_indices(fields: list[str]) -> sp.csr_array:
@@ -126,6 +204,8 @@ def _from_values(fields: list[str]) -> Array:
 
 def _csr(arrays: np.lib.npyio.NpzFile, prefix: str) -> sp.csr_array:
     data, indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape"))
+    if indices.dtype.itemsize < 4:
+        indices = indices.astype(np.int32)  # SciPy computes with 32-bit indices or wider
     matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape))
     matrix.check_format(full_check=True)
     return matrix

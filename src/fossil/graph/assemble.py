@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from fossil.errors import GraphError
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features, Graph
+from fossil.graph.published import NOWHERE
 from fossil.graph.troubles import Troubles
 
 _MOSTLY_ONE_WAY = 0.9  # share of edges without their reverse from which on each may stand for both directions
@@ -33,6 +34,7 @@ class RawGraph:
     label_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+    published_splits: Mapping[str, Array] = field(default_factory=dict)
 
 
 def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
@@ -107,7 +109,7 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
     if treatment.zero_features == "drop":
         keep[zero] = False
     labels = raw.labels
-    ids = np.asarray(raw.ids)
+    ids, splits = np.asarray(raw.ids), raw.published_splits
     if not keep.all():
         if not keep.any():
             raise GraphError(
@@ -117,6 +119,8 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
         features = features[keep]
         ids = ids[keep]
         labels = None if labels is None else labels[keep]
+        splits, lost = _kept_splits(splits, keep)
+        findings += lost
     return Graph(
         name=raw.name,
         adjacency=adjacency,
@@ -126,7 +130,20 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
         label_names=raw.label_names,
         feature_names=raw.feature_names,
         findings=tuple(findings),
+        published_splits=splits,
     )
+
+
+def _kept_splits(splits: Mapping[str, Array], keep: Array) -> tuple[dict[str, Array], list[Finding]]:
+    """Return the published splits of the nodes that are kept, without those that lost a node and so became others."""
+    kept, lost = {}, []
+    for name, parts in splits.items():
+        missing = int((parts[:, ~keep] != NOWHERE).any(axis=0).sum())
+        if missing:
+            lost.append(Finding(f"dropped nodes in the published splits {name!r}", missing, "these splits left out"))
+        else:
+            kept[name] = parts[:, keep]
+    return kept, lost
 
 
 def _check_positions(ends: Array, nodes: int) -> None:

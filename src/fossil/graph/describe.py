@@ -8,8 +8,9 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from fossil.errors import GraphError
-from fossil.graph.graph import Graph
+from fossil.graph.graph import Array, Graph
 from fossil.graph.homophily import edge_homophily
+from fossil.graph.published import sizes
 
 
 def describe_graph(graph: Graph) -> dict[str, str]:
@@ -26,6 +27,8 @@ def describe_graph(graph: Graph) -> dict[str, str]:
         f"{100 * stored / max(1, graph.num_nodes * graph.num_features):.1f} % not zero",
         "fingerprint": graph.fingerprint,
     }
+    if graph.published_splits:
+        lines["splits"] = "; ".join(_splits(name, parts) for name, parts in graph.published_splits.items())
     if graph.labels is not None and graph.labels.ndim == 1 and (graph.labels >= 0).any():
         counts = np.bincount(graph.labels[graph.labels >= 0], minlength=graph.num_classes)
         lines["classes"] = (
@@ -34,3 +37,8 @@ def describe_graph(graph: Graph) -> dict[str, str]:
         with suppress(GraphError):  # no edge joins two nodes of known class
             lines["homophily"] = f"{edge_homophily(graph):.3f} of the edges join equal labels"
     return lines
+
+
+def _splits(name: str, parts: Array) -> str:
+    shown = "{:,} training, {:,} validation and {:,} test nodes".format(*sizes(parts))
+    return f"{name}, {f'{len(parts)} of them, the first with ' if len(parts) > 1 else ''}{shown}"

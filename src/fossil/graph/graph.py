@@ -6,8 +6,8 @@ A method moves what it needs to its device in `Method.prepare`; nothing here kno
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.findings import Finding
+from fossil.graph.published import checked
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Features: TypeAlias = Any  # an Array or a sp.csr_array; SciPy ships no types to say so
@@ -37,6 +38,9 @@ class Graph:
         label_names: the caller's name of each class.
         feature_names: the name of each feature column; empty when they have none.
         findings: what was noticed while reading, and what was done about it.
+        published_splits: splits that were published with the graph, by name (`fossil.graph.published`): S×N, 0 where a
+            node is for training, 1 for validation, 2 for test, -1 where it is in no part. They are no part of the
+            fingerprint.
 
     Raises:
         GraphError: the parts do not fit together, an edge has a weight other than 1, or a feature is no finite float32.
@@ -50,6 +54,7 @@ class Graph:
     label_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    published_splits: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nodes = self.adjacency.shape[0]
@@ -83,6 +88,8 @@ class Graph:
             parts["features"] = _frozen(_as_float32(np.asarray(self.features)))
         if self.labels is not None:
             parts["labels"] = _frozen(_class_numbers(np.asarray(self.labels)))
+        splits = checked(self.published_splits, self.num_nodes)
+        parts["published_splits"] = {name: _frozen(found) for name, found in splits.items()}
         return parts
 
     def _check_values(self) -> None:

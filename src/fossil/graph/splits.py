@@ -1,21 +1,28 @@
 """Which nodes train a probe or a supervised method, which choose a setting, and which are counted.
 
-The test set is drawn once and stays the same for every seed; a seed only divides the development set (everything
-else) into training and validation. Nodes without a label are in no part.
+Two rules draw splits of any labelled graph: the test set is drawn once and stays the same for every seed; a seed only
+divides the development set (everything else) into training and validation. Two more take splits that were published
+with the graph: a seed chooses among them. Nodes without a label are in no part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from fossil.errors import EvaluationError
 from fossil.graph.graph import Array
+from fossil.graph.published import PUBLISHED, TEST, TRAINING, VALIDATION, PublishedName
 from fossil.seeding import numpy_generator
+from fossil.settings import LARGEST_SEED
 
-SplitName: TypeAlias = Literal["paper", "released"]
+SplitName: TypeAlias = Literal["paper", "released"] | PublishedName
+
+NOTHING_PUBLISHED: Mapping[str, Array] = MappingProxyType({})
 
 PER_CLASS_GRAPHS = ("cora", "citeseer", "pubmed")  # trained on a fixed number of nodes per class in every table
 NODES_PER_CLASS = 20
@@ -40,8 +47,8 @@ class Split:
             if len(part) == 0:
                 raise EvaluationError(f"The {name} part of the split is empty.", remedy="Label more nodes.")
             part.flags.writeable = False
-        everything = np.concatenate([self.train, self.validation, self.test])
-        if len(np.unique(everything)) != len(everything):
+        everything = np.sort(np.concatenate([self.train, self.validation, self.test]))
+        if (everything[1:] == everything[:-1]).any():
             raise EvaluationError("A node is in two parts of the split.", remedy="The three parts must be disjoint.")
 
     @property
@@ -55,24 +62,88 @@ class SplitRule:
     """All of a split but its seed: equal rules and equal seeds draw equal splits of the same labels.
 
     Attributes:
-        name: `paper` for the rule of the paper's text, `released` for that of the authors' code.
-        nodes_per_class: training nodes of each class; None to train on a share of all nodes.
+        name: `paper` for the rule of the paper's text, `released` for that of the authors' code, `public` or `geom_gcn`
+            for splits that were published with the graph.
+        nodes_per_class: training nodes of each class; None to train on a share of all nodes, or on those published.
+
+    Raises:
+        EvaluationError: published training nodes cannot be a chosen number per class.
     """
 
     name: SplitName
     nodes_per_class: int | None
 
-    def draw(self, labels: Array, seed: int) -> Split:
-        """Return the split that `seed` gives.
+    def __post_init__(self) -> None:
+        if self.is_published and self.nodes_per_class is not None:
+            raise EvaluationError(
+                f"The training nodes of {self.name!r} are published, so that their number per class cannot be chosen.",
+                remedy="Leave out nodes_per_class (--nodes-per-class), or use 'paper' or 'released'.",
+            )
+
+    @property
+    def is_published(self) -> bool:
+        """Whether splits come with the graph, and a seed only chooses among them."""
+        return self.name in PUBLISHED
+
+    def number(self, seed: int, published: Mapping[str, Array] = NOTHING_PUBLISHED) -> int:
+        """Return what tells the split of a seed from others: the seed, or its remainder by the number of splits.
 
         Raises:
-            EvaluationError: there are too few labelled nodes for the rule.
+            EvaluationError: the graph has no such splits.
         """
+        return seed % len(self._of(published)) if self.is_published else seed
+
+    def seeds(self, seed: int, count: int, published: Mapping[str, Array] = NOTHING_PUBLISHED) -> list[int]:
+        """Return the seeds of the splits that an encoder with this seed is scored on: no split twice.
+
+        Args:
+            seed: of the encoder, and of its first split, so that several encoders see several splits.
+            count: how many splits are asked for; there are fewer where fewer are published.
+            published: what the graph has.
+
+        Raises:
+            EvaluationError: the graph has no such splits.
+        """
+        if not self.is_published:
+            return [(seed + 1000 * i) % (LARGEST_SEED + 1) for i in range(count)]
+        splits = len(self._of(published))
+        return [(seed + i) % splits for i in range(min(count, splits))]
+
+    def draw(self, labels: Array, seed: int, published: Mapping[str, Array] = NOTHING_PUBLISHED) -> Split:
+        """Return the split that `seed` gives.
+
+        Args:
+            labels: N class numbers, -1 where unknown.
+            seed: which split.
+            published: the splits that come with the graph (`Graph.published_splits`).
+
+        Raises:
+            EvaluationError: there are too few labelled nodes for the rule, or the graph has no such splits.
+        """
+        if self.is_published:
+            parts = self._of(published)[self.number(seed, published)]
+            labelled = labelled_nodes(labels)
+            return Split(*(labelled[parts[labelled] == part] for part in (TRAINING, VALIDATION, TEST)))
         draw = paper_split if self.name == "paper" else released_split
         return draw(labels, seed, self.nodes_per_class is not None, self.nodes_per_class or NODES_PER_CLASS)
 
+    def _of(self, published: Mapping[str, Array]) -> Array:
+        if self.name not in published:
+            raise EvaluationError(
+                f"The graph has no published splits {self.name!r}; it has {', '.join(published) or 'none at all'}.",
+                remedy="Use 'paper' or 'released', which draw splits of any labelled graph.",
+            )
+        return published[self.name]
+
     def describe(self) -> str:
         """Return the rule in words."""
+        if self.name == "public":
+            return "training, validation and test nodes as published with the graph: one split, whatever the seed."
+        if self.name == "geom_gcn":
+            return (
+                "the splits published with the graph, about 48 % training, 32 % validation and 20 % test nodes; a seed "
+                "takes the one whose number is its remainder by how many there are, and none counts twice."
+            )
         share = None if self.nodes_per_class is None else f"{self.nodes_per_class} per class"
         if self.name == "released":
             development = "80 % development nodes" if share is None else "1,500 development nodes"
@@ -90,9 +161,9 @@ class TrainingSplit:
     rule: SplitRule
     seed: int
 
-    def draw(self, labels: Array) -> Split:
-        """Return the split of a graph's labels."""
-        return self.rule.draw(labels, self.seed)
+    def draw(self, labels: Array, published: Mapping[str, Array] = NOTHING_PUBLISHED) -> Split:
+        """Return the split of a graph's labels, given the splits that come with the graph."""
+        return self.rule.draw(labels, self.seed, published)
 
 
 def paper_split(labels: Array, seed: int, per_class: bool, nodes_per_class: int = NODES_PER_CLASS) -> Split:

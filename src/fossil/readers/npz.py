@@ -23,6 +23,7 @@ from fossil.readers.weights import edge_values
 from fossil.storage import write_arrays
 
 FORMAT_KEY, FORMAT_VERSION = "fossil_graph", 1
+SPLITS_PREFIX = "published_splits_"
 FEATURE_KEYS = ("x", "features", "node_features", "attr", "attr_matrix")
 LABEL_KEYS = ("y", "labels", "node_labels")
 ID_KEYS = ("ids", "node_ids")
@@ -59,6 +60,7 @@ def write_npz(path: Path, graph: Graph) -> None:
         "feature_names": np.asarray(graph.feature_names, dtype=np.str_),
         "findings": np.asarray(json.dumps([asdict(finding) for finding in graph.findings])),
     }
+    arrays |= {f"{SPLITS_PREFIX}{name}": parts for name, parts in graph.published_splits.items()}
     if graph.labels is not None:
         arrays["labels"] = graph.labels
     if sp.issparse(graph.features):
@@ -117,6 +119,8 @@ def _own_graph(path: Path, arrays: Mapping[str, Array]) -> Graph:
             f"{path} is of format {version}; this version reads {FORMAT_VERSION}.", remedy="Update fossil-gnn."
         )
     nodes = len(arrays["ids"])
+    # Files that were written before graphs had published splits have none.
+    splits = {key.removeprefix(SPLITS_PREFIX): arrays[key] for key in arrays if key.startswith(SPLITS_PREFIX)}
     features: Features
     if "features" in arrays:
         features = arrays["features"]
@@ -131,6 +135,7 @@ def _own_graph(path: Path, arrays: Mapping[str, Array]) -> Graph:
         label_names=tuple(arrays["label_names"].tolist()),
         feature_names=tuple(arrays["feature_names"].tolist()),
         findings=tuple(_finding(part) for part in json.loads(str(arrays["findings"]))),
+        published_splits=splits,
     )
 
 

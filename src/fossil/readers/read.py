@@ -133,6 +133,7 @@ def _as_raw(graph: Graph) -> RawGraph:
         graph.label_names,
         graph.feature_names,
         tuple(f for f in graph.findings if not f.done.startswith("kept")),  # what was kept is found again
+        graph.published_splits,
     )
 
 

@@ -13,6 +13,7 @@ from torch_geometric.io import read_planetoid_data
 from fossil.datasets.planetoid import PARTS, read_array, read_planetoid, read_restricted
 from fossil.errors import DataError
 from fossil.graph.assemble import assemble
+from fossil.graph.published import from_masks
 
 
 class RunsCommand:
@@ -47,6 +48,8 @@ def assert_equal_to_pyg(graph, data) -> None:
     assert (graph.adjacency != theirs).nnz == 0
     assert np.array_equal(graph.features.toarray(), data.x.numpy())
     assert np.array_equal(graph.labels, data.y.numpy())
+    masks = (data.train_mask, data.val_mask, data.test_mask)
+    assert np.array_equal(graph.published_splits["public"], from_masks(*(mask.numpy() for mask in masks)))
 
 
 def test_small_graph_with_a_gap_equals_pyg(tmp_path):
@@ -145,3 +148,10 @@ def test_impossible_test_rows_are_refused(tmp_path, rows):
     (tmp_path / "ind.cora.test.index").write_text(rows)
     with pytest.raises(DataError, match=r"test\.index cannot be read"):
         read_planetoid(tmp_path, "cora")
+
+
+def test_too_few_nodes_for_the_published_split_are_refused(tmp_path):
+    write_small_graph(tmp_path, "citeseer")
+    dump(tmp_path / "ind.citeseer.y", np.eye(3, dtype=np.int32)[np.zeros(101, np.int64)])
+    with pytest.raises(DataError, match="500 validation nodes"):
+        read_planetoid(tmp_path, "citeseer")
