@@ -31,6 +31,7 @@ from typing import Any
 import torch
 
 import fossil
+from fossil.datasets.catalog import known_name
 from fossil.evaluation.evaluate import score_result
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.tasks.node_classification import NodeClassification
@@ -161,10 +162,10 @@ def measure(
         "marginal_error": last.get("marginal_error"),
         "peak_memory_gb": torch.cuda.max_memory_allocated(where) / 1e9 if where.type == "cuda" else None,
     } | _circumstances(where)
-    seeds = [wanted["seed"] + 1000 * i for i in range(wanted["splits"])]
     for name in protocols:
         began = time.perf_counter()
         rule = protocol(name)
+        seeds = rule.rule(known_name(graph)).seeds(wanted["seed"], wanted["splits"], graph.published_splits)
         scores = score_result(result, rule, seeds, str(where))
         maxima = [value.test_maximum for value in scores if value.test_maximum is not None]
         yield training | {

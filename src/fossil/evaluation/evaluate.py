@@ -20,6 +20,7 @@ from fossil.evaluation.statistics import Summary
 from fossil.evaluation.subjects import Scorable, Subject, by_row, subject_of, training_split
 from fossil.evaluation.tasks.node_classification import NodeClassification, SplitScore
 from fossil.graph.graph import Array, Graph
+from fossil.graph.published import PUBLISHED
 from fossil.runs.embeddings import FitResult
 from fossil.runs.run import Run
 from fossil.storage import write_json
@@ -50,16 +51,17 @@ def evaluate(
         runs: one run or several: folders, `Run`s, what `fossil.embed` returned, or what
             `fossil.evaluation.vectors.read_vectors` did.
         protocol: how splits are drawn, what is fitted and what chooses: `paper` (the default) or `released`, or either
-            with `-unit-rows`, or `converged`. Runs that were trained on labels settle it.
-        splits: splits per run, in place of the above.
+            with `-unit-rows`, or `converged`; `public` or `geom_gcn` for splits that were published with the graph.
+            Runs that were trained on labels settle it.
+        splits: splits per run, in place of the above; of published splits none counts twice.
         features: also score the raw input features on the same splits.
         nodes_per_class: train on this many nodes of each class, on every graph.
         device: where the probes are fitted.
         progress: told now and then which share of all scoring is done.
 
     Raises:
-        EvaluationError: a run has no labels, its splits cannot be drawn, it was trained on another split, or it is
-            given twice.
+        EvaluationError: a run has no labels or not the published splits, its splits cannot be drawn, it was trained on
+            another split, or it is given twice.
         RunError: a run is not finished.
 
     Warns:
@@ -167,7 +169,7 @@ def _score(
     subject: Subject, task: NodeClassification, splits: int, device: str, progress: Progress
 ) -> list[SplitScore]:
     """Score one encoder and keep every raw value in its folder, where it has one."""
-    seeds, trained_on = subject.split_seeds(splits), subject.trained_on
+    seeds, trained_on = subject.split_seeds(splits, task.protocol), subject.trained_on
     scores = task.score(subject.vectors, subject.graph, seeds, trained_on=trained_on, device=device, progress=progress)
     if trained_on is None and task.protocol.rows == "as they are":
         _warn_of_uneven_lengths(subject, task.protocol)
@@ -195,7 +197,9 @@ def _score_features(
     graph = members[0].graph
     features: Array = graph.features.toarray() if graph.has_sparse_features else graph.features
     scores = {
-        member.seed: task.score(features, graph, member.split_seeds(splits), device=device, progress=next(parts))
+        member.seed: task.score(
+            features, graph, member.split_seeds(splits, task.protocol), device=device, progress=next(parts)
+        )
         for member in members
     }
     return _summary(task, scores, "accuracy")
@@ -205,9 +209,10 @@ def _warn_of_uneven_lengths(subject: Subject, protocol: Protocol) -> None:
     lengths = np.linalg.norm(subject.vectors, axis=1)
     longest, median = lengths.max(), np.median(lengths)
     if longest > _UNEVEN * median > 0:
+        unit = protocol.split if protocol.split not in PUBLISHED else "paper"
         warn_the_caller(
             f"The longest vector of {subject.where} is {longest / median:,.0f} times as long as the median one, and a "
-            f"probe follows the longest. --protocol {protocol.split}-unit-rows scores directions alone."
+            f"probe follows the longest. --protocol {unit}-unit-rows scores directions alone."
         )
 
 

@@ -1,23 +1,33 @@
 """A protocol says how a number comes about: which split, which probe, what chose its setting, which interval.
 
-Three are named. `paper` is the rule of the paper's text with logistic regression; `released` is what the authors'
+Five are named. `paper` is the rule of the paper's text with logistic regression; `released` is what the authors'
 code does, with the checkpoint chosen on validation nodes, and beside it the test maximum that their table reports;
-`converged` has the splits of `released` and a probe that is trained to its end, which methods are compared by.
+`converged` has the splits of `released` and a probe that is trained to its end, which methods are compared by;
+`public` and `geom_gcn` have that probe on the splits that were published with a graph, which the literature reports.
 Whatever the protocol, the reported accuracy is selected on validation nodes alone. A method that was trained on labels
 needs no probe: its own class scores are counted, on the test nodes of the split it was trained on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import field_validator
 
+from fossil.datasets.catalog import CATALOG, known_name
 from fossil.errors import EvaluationError, nearest
 from fossil.evaluation.statistics import FEWEST_FOR_AN_INTERVAL, FEWEST_FOR_THE_BOOTSTRAP, Summary, summarize
-from fossil.graph.graph import Array
-from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, Split, SplitName, SplitRule
+from fossil.graph.graph import Array, Graph
+from fossil.graph.published import PUBLISHED
+from fossil.graph.splits import (
+    NODES_PER_CLASS,
+    NOTHING_PUBLISHED,
+    PER_CLASS_GRAPHS,
+    Split,
+    SplitName,
+    SplitRule,
+)
 from fossil.settings import Settings, setting
 
 _SUPERVISED = (
@@ -72,24 +82,39 @@ class Protocol(Settings):
         return strengths
 
     def is_per_class(self, graph_name: str) -> bool:
-        """Return whether this graph is trained on a fixed number of nodes per class."""
+        """Return whether this graph is trained on a number of nodes per class that the rule fixes."""
+        if self.split in PUBLISHED and "*" not in self.per_class_graphs:
+            return False
         return "*" in self.per_class_graphs or graph_name.lower() in self.per_class_graphs
 
     def per_class_everywhere(self, nodes_per_class: int) -> Self:
-        """Return the protocol that trains on this many nodes of each class, on every graph."""
+        """Return the protocol that trains on this many nodes of each class, on every graph.
+
+        Raises:
+            EvaluationError: its training nodes are published ones.
+        """
+        SplitRule(self.split, nodes_per_class)  # refuses where that cannot be
         return self.updated({"nodes_per_class": nodes_per_class, "per_class_graphs": ("*",)})
 
     def rule(self, graph_name: str) -> SplitRule:
         """Return how splits of this graph are drawn."""
         return SplitRule(self.split, self.nodes_per_class if self.is_per_class(graph_name) else None)
 
-    def draw(self, labels: Array, seed: int, graph_name: str) -> Split:
+    def draw(
+        self, labels: Array, seed: int, graph_name: str, published: Mapping[str, Array] = NOTHING_PUBLISHED
+    ) -> Split:
         """Return the split that `seed` gives on this graph.
 
+        Args:
+            labels: N class numbers, -1 where unknown.
+            seed: which split.
+            graph_name: catalogue name of the graph, empty for any other.
+            published: the splits that come with the graph (`Graph.published_splits`).
+
         Raises:
-            EvaluationError: the graph has too few labelled nodes for the rule.
+            EvaluationError: the graph has too few labelled nodes for the rule, or no such splits.
         """
-        return self.rule(graph_name).draw(labels, seed)
+        return self.rule(graph_name).draw(labels, seed, published)
 
     def summarize(self, values: Sequence[float]) -> Summary:
         """Return mean and interval of one value per encoder, or per split of a single one."""
@@ -111,7 +136,8 @@ class Protocol(Settings):
         """
         parts = [f"Protocol {self.name!r}: {self.rule(graph_name).describe()}"]
         if split is not None:
-            parts.append("{:,} training, {:,} validation and {:,} test nodes.".format(*split.sizes))
+            where = " in one of them" if self.split == "geom_gcn" else ""
+            parts.append("{:,} training, {:,} validation and {:,} test nodes{}.".format(*split.sizes, where))
         parts.append(_SUPERVISED if supervised else self._describe_probe())
         parts.append(self._describe_interval(None if split is None else len(split.test), supervised))
         if self.optimistic and not supervised:
@@ -123,11 +149,18 @@ class Protocol(Settings):
 
     def _describe_interval(self, test_nodes: int | None, supervised: bool) -> str:
         nodes = "test nodes" if test_nodes is None else f"{test_nodes:,} test nodes"
+        over = "" if supervised or self.split == "public" else ", over splits where there is a single encoder"
+        counted = (
+            "Each split has test nodes of its own, many of them in several splits: an interval over splits includes "
+            "part of what another draw of these would change."
+            if self.split == "geom_gcn"
+            else f"All are counted on the same {nodes}: the interval does not include what another draw of these would "
+            "change."
+        )
         return (
-            f"Mean over encoders{'' if supervised else ', over splits where there is a single encoder'}, with a "
+            f"Mean over encoders{over}, with a "
             f"{100 * self.confidence:g} % interval: Student's t, from {FEWEST_FOR_THE_BOOTSTRAP} values on "
-            f"{self.resamples:,} bootstrap resamples, none below {FEWEST_FOR_AN_INTERVAL} values. All are counted on "
-            f"the same {nodes}: the interval does not include what another draw of these would change."
+            f"{self.resamples:,} bootstrap resamples, none below {FEWEST_FOR_AN_INTERVAL} values. {counted}"
         )
 
     def _describe_probe(self) -> str:
@@ -158,6 +191,7 @@ PROTOCOLS |= {
     for name, rule in PROTOCOLS.items()
 }
 PROTOCOLS["converged"] = Protocol(name="converged", split="released", rows="either")
+PROTOCOLS |= {name: Protocol(name=name, split=name, rows="either") for name in PUBLISHED}
 
 
 def protocol(name: str) -> Protocol:
@@ -169,3 +203,22 @@ def protocol(name: str) -> Protocol:
     if name not in PROTOCOLS:
         raise EvaluationError(f"Unknown protocol {name!r}.", remedy=nearest(name, PROTOCOLS))
     return PROTOCOLS[name]
+
+
+def refuse_missing_splits(graph: Graph, protocol: Protocol) -> None:
+    """Raise EvaluationError where the protocol takes splits that did not come with the graph."""
+    if protocol.split not in PUBLISHED or protocol.split in graph.published_splits:
+        return
+    at_hand = [name for name, rule in PROTOCOLS.items() if rule.split in {"paper", "released", *graph.published_splits}]
+    having = [entry.name for entry in CATALOG.values() if protocol.split in entry.splits]
+    remedy = f"Use --protocol converged, which draws splits itself; these come with {', '.join(having)}."
+    if known_name(graph) in having:
+        remedy = (
+            "The graph was read before this package read them, or with some of its nodes dropped: embed it again with "
+            "all of its nodes. Or use --protocol converged, which draws splits itself."
+        )
+    raise EvaluationError(
+        f"{graph.name} comes without the published splits of the protocol {protocol.name!r}; accepted for it are "
+        f"{', '.join(at_hand)}.",
+        remedy=remedy,
+    )

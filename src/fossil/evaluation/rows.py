@@ -68,7 +68,7 @@ class Row:
 
     @property
     def test_nodes(self) -> int:
-        """How many test nodes all its splits share."""
+        """How many test nodes all its splits share; those of the first where each published one has its own."""
         return next(iter(self.scores.values()))[0].test_nodes
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError, warn_the_caller
+from fossil.evaluation.protocol import Protocol
 from fossil.evaluation.vectors import OutsideVectors
 from fossil.graph.graph import Array, Graph
 from fossil.graph.splits import TrainingSplit
@@ -20,7 +21,6 @@ from fossil.runs.config import RunConfig
 from fossil.runs.embeddings import FitResult
 from fossil.runs.plan import as_asked, resolve_epochs, resolve_settings
 from fossil.runs.run import Run
-from fossil.settings import LARGEST_SEED
 
 Scorable: TypeAlias = Run | FitResult | OutsideVectors
 """A run folder, what a fit returned, or vectors from elsewhere."""
@@ -55,11 +55,11 @@ class Subject:
     folder: Path | None = None
     config: RunConfig | None = None
 
-    def split_seeds(self, count: int) -> list[int]:
+    def split_seeds(self, count: int, protocol: Protocol) -> list[int]:
         """Return the seeds of its splits: its own first, so that several encoders see several splits."""
         if self.trained_on is not None:
             return [self.trained_on.seed]
-        return [(self.seed + 1000 * i) % (LARGEST_SEED + 1) for i in range(count)]
+        return protocol.rule(known_name(self.graph)).seeds(self.seed, count, self.graph.published_splits)
 
 
 def subject_of(scored: Scorable) -> Subject:

@@ -18,7 +18,8 @@ fixed number of epochs, no early stopping: of all labels, training sees those of
 ## Splits
 
 `split`, `nodes_per_class` and `split_seed` name the split. By default it is the one of the released code for the run's
-own seed: 20 nodes per class on Cora, CiteSeer and PubMed, 60 % of the nodes on any other graph.
+own seed: 20 nodes per class on Cora, CiteSeer and PubMed, 60 % of the nodes on any other graph. `split: public` and
+`split: geom_gcn` take the training nodes that were published with the graph, where it has some.
 
 ## Cost
 
@@ -47,6 +48,7 @@ from torch import Tensor
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError, GraphError, SettingError
 from fossil.graph.graph import Array, Graph
+from fossil.graph.published import PUBLISHED
 from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, SplitName, SplitRule, TrainingSplit
 from fossil.graph.structure import row_normalized, symmetric_normalized
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
@@ -80,7 +82,9 @@ class SupervisedSettings(Settings):
     )
 
     # The split. What is left open here is filled in when a run starts, and written to its configuration.
-    split: SplitName = setting("released", "rule that draws the training nodes")
+    split: SplitName = setting(
+        "released", "rule that draws the training nodes, or the published splits to take them from"
+    )
     nodes_per_class: int | None = setting(
         None,
         "training nodes of each class, for which the released split needs 1,500 nodes; None for the rule of the graph",
@@ -91,7 +95,7 @@ class SupervisedSettings(Settings):
 
     def split_rule(self, graph_name: str) -> SplitRule:
         """Return how the training nodes of the graph with this catalogue name (empty for any other) are drawn."""
-        usual = NODES_PER_CLASS if graph_name in PER_CLASS_GRAPHS else None
+        usual = NODES_PER_CLASS if graph_name in PER_CLASS_GRAPHS and self.split not in PUBLISHED else None
         return SplitRule(self.split, self.nodes_per_class or usual)
 
 
@@ -189,7 +193,8 @@ class Supervised(Method[SupervisedGraph]):
 
     def _training_nodes(self, graph: Graph, labels: Array) -> Array:
         try:
-            nodes = self.config.split_rule(known_name(graph)).draw(labels, self.split_seed).train
+            rule = self.config.split_rule(known_name(graph))
+            nodes = rule.draw(labels, self.split_seed, graph.published_splits).train
         except EvaluationError as error:
             raise GraphError(error.what, remedy=f"{error.remedy} {_SPLIT_SETTINGS}") from error
         if graph.num_classes > self.num_classes:

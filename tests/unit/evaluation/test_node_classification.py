@@ -22,7 +22,7 @@ from fossil.evaluation.tasks.node_classification import (
     score_classes,
 )
 from fossil.graph.graph import Graph
-from fossil.graph.splits import Split, SplitRule, TrainingSplit
+from fossil.graph.splits import Split, SplitRule, TrainingSplit, ratio_split
 
 
 @pytest.fixture
@@ -33,14 +33,24 @@ def noisy() -> tuple[np.ndarray, np.ndarray]:
     return generator.normal(size=(240, 30)) + 0.6 * generator.normal(size=(3, 30))[labels], labels
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def published_splits(labels: np.ndarray) -> dict[str, np.ndarray]:
+    """Ten splits that share their test nodes, and the first of them."""
+    ten = np.full((10, len(labels)), -1)
+    for seed, row in enumerate(ten):
+        split = ratio_split(labels, seed)
+        row[split.train], row[split.validation], row[split.test] = 0, 1, 2
+    return {"geom_gcn": ten, "public": ten[:1]}
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"public"}))  # which is one split
 def test_permuting_test_labels_changes_neither_the_choice_nor_its_validation_accuracy(name, noisy):
     rows, labels = noisy
-    before = score(rows, labels, protocol(name), graph_name="mine", seeds=range(6))
-    test = protocol(name).draw(labels, 0, "mine").test
+    more = {"graph_name": "mine", "seeds": range(6), "published": published_splits(labels)}
+    before = score(rows, labels, protocol(name), **more)
+    test = protocol(name).draw(labels, 0, "mine", more["published"]).test
     permuted = labels.copy()
     permuted[test] = np.random.default_rng(1).permutation(labels[test])
-    after = score(rows, permuted, protocol(name), graph_name="mine", seeds=range(6))
+    after = score(rows, permuted, protocol(name), **more)
     assert [(s.chosen, s.validation_accuracy) for s in before] == [(s.chosen, s.validation_accuracy) for s in after]
     assert [s.accuracy for s in before] != [s.accuracy for s in after]
     assert len({s.chosen for s in before}) > 1  # otherwise an unchanged choice would prove nothing
@@ -124,19 +134,23 @@ def test_the_first_of_equally_good_candidates_is_chosen():
 def test_groups_of_splits_give_what_all_at_once_give(noisy, monkeypatch):
     rows, labels = noisy
     for name in PROTOCOLS:
-        whole = score(rows, labels, protocol(name), graph_name="mine", seeds=[1, 2, 3])
+        more = {"graph_name": "mine", "seeds": [1] if name == "public" else [1, 2, 3]}
+        more["published"] = published_splits(labels)
+        whole = score(rows, labels, protocol(name), **more)
         with monkeypatch.context() as patch:
             patch.setattr(module, "_MEMORY_BUDGET", 1)
-            assert score(rows, labels, protocol(name), graph_name="mine", seeds=[1, 2, 3]) == whole
+            assert score(rows, labels, protocol(name), **more) == whole
 
 
 def test_unlabelled_nodes_do_not_count(noisy):
     rows, labels = noisy
     more_rows = np.vstack([rows, np.full((5, 30), 9.0)])
     more_labels = np.append(labels, [-1] * 5)
+    published = published_splits(labels)
+    longer = {name: np.pad(parts, ((0, 0), (0, 5))) for name, parts in published.items()}  # the others would train
     for rule in PROTOCOLS.values():
-        assert score(more_rows, more_labels, rule, graph_name="mine", seeds=[0]) == score(
-            rows, labels, rule, graph_name="mine", seeds=[0]
+        assert score(more_rows, more_labels, rule, graph_name="mine", seeds=[0], published=longer) == score(
+            rows, labels, rule, graph_name="mine", seeds=[0], published=published
         )
 
 
@@ -172,9 +186,54 @@ def test_bad_embeddings_are_refused(noisy):
             score(embedding, labels, protocol("paper"), graph_name="mine", seeds=seeds)
 
 
-def town(labels: np.ndarray | None) -> Graph:
+def town(labels: np.ndarray | None, **splits: np.ndarray) -> Graph:
     nodes = 240
-    return Graph("town", sp.csr_array((nodes, nodes), dtype=np.float32), np.ones((nodes, 1)), np.arange(nodes), labels)
+    empty = sp.csr_array((nodes, nodes), dtype=np.float32)
+    return Graph("town", empty, np.ones((nodes, 1)), np.arange(nodes), labels, published_splits=splits)
+
+
+def test_published_splits_of_a_graph_are_what_it_is_scored_on(noisy):
+    rows, labels = noisy
+    published = published_splits(labels)
+    task = NodeClassification(protocol("geom_gcn"))
+    found = task.score(rows, town(labels, **published), [3, 14])
+    assert [one.seed for one in found] == [3, 4]
+    same_nodes = protocol("paper").updated({"rows": "either"})
+    assert found == score(rows, labels, same_nodes, graph_name="mine", seeds=[3, 4])
+    assert task.baseline(town(labels, **published), [3, 4]) == NodeClassification(same_nodes).baseline(
+        town(labels), [3, 4]
+    )
+    assert "115 training, 77 validation and 48 test nodes in one of them" in task.describe(
+        town(labels, **published), seed=0
+    )
+    with pytest.raises(EvaluationError, match="given twice"):
+        task.score(rows, town(labels, **published), [3, 13])
+
+
+def test_graphs_without_the_published_splits_are_refused_with_what_is_accepted(noisy):
+    rows, labels = noisy
+    task, public = NodeClassification(protocol("geom_gcn")), published_splits(labels)["public"]
+    assert not task.can_score(town(labels), 0)
+    with pytest.raises(EvaluationError, match=r"town comes without .* 'geom_gcn'; accepted .* converged\.") as caught:
+        task.score(rows, town(labels), [0])
+    assert "--protocol converged" in caught.value.remedy and "actor, chameleon, squirrel" in caught.value.remedy
+    with pytest.raises(EvaluationError, match=r"converged, public\."):
+        task.check(town(labels, public=public))
+    small_cora = Graph("cora", sp.csr_array((240, 240)), sp.csr_array((240, 1433)), np.arange(240), labels)
+    with pytest.raises(EvaluationError, match="cora comes without") as caught:
+        NodeClassification(protocol("public")).check(small_cora)
+    assert "embed it again" in caught.value.remedy
+
+
+def test_a_method_that_was_trained_on_a_published_split_is_scored_on_it(noisy):
+    rows, labels = noisy
+    published = published_splits(labels)
+    own, task = TrainingSplit(SplitRule("geom_gcn", None), 13), NodeClassification(protocol("geom_gcn"))
+    [found] = task.score(rows[:, :3], town(labels, **published), [0, 1], trained_on=own)
+    assert found == score_classes(rows[:, :3], labels, ratio_split(labels, 3), 3)
+    with pytest.raises(EvaluationError, match="another split") as caught:
+        NodeClassification(protocol("public")).score(rows[:, :3], town(labels, **published), [0], trained_on=own)
+    assert "--protocol geom_gcn" in caught.value.remedy
 
 
 def test_every_metric_is_in_a_score_and_only_one_is_unfair():

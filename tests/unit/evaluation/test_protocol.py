@@ -19,15 +19,27 @@ def test_citation_graphs_train_on_twenty_nodes_per_class(graph_name, size):
 
 def test_description_names_sizes_selection_evaluator_and_interval():
     labels = np.arange(3000) % 3
+    parts = np.repeat([0, 1, 2], 1000)[None]
     for name, rule in PROTOCOLS.items():
-        split = rule.draw(labels, 0, "cora")
-        text = rule.describe("cora", split)
-        for part in (repr(name), "20 per class", f"{split.sizes[2]:,} test", "validation accuracy", "95 %", "1,000"):
+        split = rule.draw(labels, 0, "cora", {"public": parts, "geom_gcn": parts})
+        text, published = rule.describe("cora", split), name in ("public", "geom_gcn")
+        for part in (repr(name), f"{split.sizes[2]:,} test", "validation accuracy", "95 %", "1,000"):
             assert part in text
-        assert f"the same {split.sizes[2]:,} test nodes: the interval does not include" in text
+        assert ("20 per class" in text, "published with the graph" in text) == (not published, published)
+        same = f"the same {split.sizes[2]:,} test nodes: the interval does not include" in text
+        assert same == (name != "geom_gcn") != ("Each split has test nodes of its own" in text)
+        assert ("over splits where there is a single encoder" in text) == (name != "public")
     assert "optimistic" in protocol("released").describe()
     assert "optimistic" not in protocol("paper").describe()
     assert "per class" not in protocol("paper").describe("actor")
+
+
+@pytest.mark.parametrize("name", ["public", "geom_gcn"])
+def test_published_splits_have_the_probe_of_converged_and_no_number_per_class(name):
+    expected = protocol("converged").updated({"name": name, "split": name})
+    assert protocol(name) == expected
+    with pytest.raises(EvaluationError, match="per class cannot be chosen"):
+        protocol(name).per_class_everywhere(5)
 
 
 def test_an_unknown_protocol_offers_the_nearest():

@@ -7,7 +7,7 @@ class scores are counted, on the test nodes of the split it was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,10 +18,10 @@ from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError
 from fossil.evaluation.leaks import refuse_leaks
 from fossil.evaluation.progress import Progress, silent
-from fossil.evaluation.protocol import PROTOCOLS, Protocol
+from fossil.evaluation.protocol import PROTOCOLS, Protocol, refuse_missing_splits
 from fossil.evaluation.tasks.base import Metric, Task
 from fossil.graph.graph import Array, Graph
-from fossil.graph.splits import Split, TrainingSplit
+from fossil.graph.splits import NOTHING_PUBLISHED, Split, TrainingSplit
 from fossil.seeding import derive
 
 _MEMORY_BUDGET = 2**30  # bytes for one group of splits fitted together
@@ -68,13 +68,18 @@ class NodeClassification(Task):
         self.protocol = protocol
 
     def check(self, graph: Graph) -> None:
-        """Raise EvaluationError unless nodes have one class each, known or not, that no feature gives away."""
-        refuse_leaks(graph, class_numbers(graph))
+        """Raise EvaluationError unless nodes have one class each, known or not, that no feature gives away.
+
+        So it does where the protocol takes splits that the graph does not have.
+        """
+        labels = class_numbers(graph)
+        refuse_missing_splits(graph, self.protocol)
+        refuse_leaks(graph, labels)
 
     def can_score(self, graph: Graph, seed: int) -> bool:
         """Tell whether the graph has the labels that a split with this seed needs."""
         try:
-            self.protocol.draw(class_numbers(graph), seed, known_name(graph))
+            self.protocol.draw(class_numbers(graph), seed, known_name(graph), graph.published_splits)
         except EvaluationError:
             return False
         return True
@@ -99,7 +104,14 @@ class NodeClassification(Task):
         labels, known = class_numbers(graph), known_name(graph)
         if trained_on is None:
             return score(
-                vectors, labels, self.protocol, graph_name=known, seeds=seeds, device=device, progress=progress
+                vectors,
+                labels,
+                self.protocol,
+                graph_name=known,
+                seeds=seeds,
+                published=graph.published_splits,
+                device=device,
+                progress=progress,
             )
         asked = self.protocol.rule(known)
         if trained_on.rule != asked:
@@ -111,7 +123,8 @@ class NodeClassification(Task):
                 remedy=f"Score it with --protocol {trained_on.rule.name}{per_class}, or train it anew with --set "
                 "split=RULE and --set nodes_per_class=N.",
             )
-        scores = [score_classes(vectors, labels, trained_on.draw(labels), trained_on.seed)]
+        number = trained_on.rule.number(trained_on.seed, graph.published_splits)
+        scores = [score_classes(vectors, labels, trained_on.draw(labels, graph.published_splits), number)]
         progress(1.0)
         return scores
 
@@ -120,7 +133,7 @@ class NodeClassification(Task):
         labels, known = class_numbers(graph), known_name(graph)
         scores = []
         for seed in seeds:
-            split = self.protocol.draw(labels, seed, known)
+            split = self.protocol.draw(labels, seed, known, graph.published_splits)
             majority = np.bincount(labels[split.train]).argmax()
             scores.append(_score_answers(np.full(len(labels), majority), labels, split, seed))
         return scores
@@ -128,7 +141,9 @@ class NodeClassification(Task):
     def describe(self, graph: Graph, *, seed: int | None = None, trained_on: TrainingSplit | None = None) -> str:
         """Return how the numbers came about."""
         known = known_name(graph)
-        split = None if seed is None else self.protocol.draw(class_numbers(graph), seed, known)
+        split = None
+        if seed is not None:
+            split = self.protocol.draw(class_numbers(graph), seed, known, graph.published_splits)
         return self.protocol.describe(known, split, supervised=trained_on is not None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +177,7 @@ def score(
     *,
     graph_name: str,
     seeds: Sequence[int],
+    published: Mapping[str, Array] = NOTHING_PUBLISHED,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> list[SplitScore]:
@@ -173,15 +189,18 @@ def score(
         protocol: how to split, fit and choose.
         graph_name: decides whether training takes a fixed number of nodes per class.
         seeds: one split each.
+        published: the splits that come with the graph (`Graph.published_splits`).
         device: where the probes are fitted.
         progress: told which share of the work is done.
 
     Raises:
         EvaluationError: embedding and labels do not fit, a value is not finite, or a split cannot be drawn.
     """
+    rule = protocol.rule(graph_name)
+    seeds = [rule.number(seed, published) for seed in seeds]
     _check(embedding, labels, seeds)
     forms = _forms(embedding, protocol.rows)
-    splits = [protocol.draw(labels, seed, graph_name) for seed in seeds]
+    splits = [protocol.draw(labels, seed, graph_name, published) for seed in seeds]
     fit = _fit_strengths if protocol.probe == "logistic" else _fit_adam
     scores = []
     for group in _groups(embedding, labels, splits, protocol):
@@ -330,6 +349,6 @@ def _check(embedding: Array, labels: Array, seeds: Sequence[int]) -> None:
         raise EvaluationError("No split seed was given.", remedy="Give at least one.")
     if len(set(seeds)) != len(seeds):
         raise EvaluationError(
-            f"A split seed is given twice in {', '.join(map(str, seeds))}, and would count as two splits.",
-            remedy="Give each seed once.",
+            f"A split is given twice by the seeds {', '.join(map(str, seeds))}, and would count as two.",
+            remedy="Give each seed once; of published splits, no more than there are.",
         )
