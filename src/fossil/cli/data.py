@@ -15,12 +15,13 @@ def list_graphs(form: Format = typer.Option(Format.TABLE, "--format", help="How 
     """List the named graphs and whether their files are at hand."""
     from fossil.cli.show import plain_console, show_table
     from fossil.datasets.catalog import CATALOG
-    from fossil.datasets.fetch import where
+    from fossil.datasets.fetch import is_address, where
 
     rows: list[list[str]] = []
     records: list[dict[str, Value]] = []
     for entry in CATALOG.values():
-        place = str((where(entry.origins) if entry.origins else "built in") or "to download")
+        missing = "to download" if all(map(is_address, entry.origins.values())) else "to bring"
+        place = str((where(entry.origins) if entry.origins else "built in") or missing)
         rows.append([entry.name, *(f"{n:,}" if n is not None else "chosen" for n in entry.counts), place])
         records.append({"name": entry.name, **entry.counts._asdict(), "files": place})
     header = ("name", "nodes", "edges", "features", "classes", "files")
@@ -63,8 +64,9 @@ def describe(
     isolated: reading.Isolated = "keep",
     zero_features: reading.ZeroFeatures = "keep",
 ) -> None:
-    """Show the size of a graph, what is odd about it, and how its columns become features."""
+    """Show the size of a graph, what is odd about it, what it gives away, and how its columns become features."""
     from fossil.cli.show import plain_console, show_graph
+    from fossil.evaluation.audit import describe_audit
     from fossil.graph.describe import describe_graph
     from fossil.readers.source import open_graph
 
@@ -78,5 +80,5 @@ def describe(
         structural_features=structural_features,
     )
     show_graph(console, loaded)
-    for topic, text in describe_graph(loaded.graph).items():
+    for topic, text in (describe_graph(loaded.graph) | describe_audit(loaded.graph)).items():
         console.print(f"  {topic:12}{text}")
