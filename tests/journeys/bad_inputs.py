@@ -403,6 +403,11 @@ def other_arrays(out: Path) -> None:
 
 
 after_run("an unknown protocol", "evaluate", "out", "--protocol", "papr")
+after_run("published splits that a graph has not", "evaluate", "out", "--protocol", "geom_gcn")
+after_run(
+    "a number of nodes per class of a published split",
+    *("evaluate", "out", "--protocol", "public", "--nodes-per-class", "3"),
+)
 after_run("scores of a folder that is no run", "evaluate", "town")
 after_run("scores of an unfinished run", "evaluate", "out", spoil=unfinish)
 after_run("a run of another version", "evaluate", "out", spoil=other_version)
@@ -435,6 +440,12 @@ def _(folder: Path) -> list[str]:
     town(folder)
     assert here(*with_method("town", "fs_gcn"), cwd=folder).status == 0
     return ["evaluate", "out", "--protocol", "paper"]
+
+
+@case("a supervised method on a published split that the graph has not")
+def _(folder: Path) -> list[str]:
+    town(folder)
+    return with_method("town", "fs_gcn", "--set", "split=public")
 
 
 @case("runs that were trained on different splits, in one table")
@@ -517,6 +528,12 @@ asked(
     "actor",
     env={"FOSSIL_DATA": "", "XDG_CACHE_HOME": "cache", **NO_NETWORK},
     own_process=True,
+)
+
+asked(
+    "a catalogue graph whose files are published nowhere",
+    "wordnet",
+    env={"FOSSIL_DATA": "", "XDG_CACHE_HOME": "cache"},
 )
 
 

@@ -25,10 +25,13 @@ def command(
         None,
         autocompletion=complete.protocols,
         help="How splits are drawn, what is fitted and what chooses: paper (default), released, or converged; with "
-        "-unit-rows added to one of the first two, each vector is divided by its length first. Runs that were trained "
-        "on labels are scored on the splits they were trained on, and so are all others beside them.",
+        "-unit-rows added to one of the first two, each vector is divided by its length first; public or geom_gcn for "
+        "splits that were published with the graph. Runs that were trained on labels are scored on the splits they "
+        "were trained on, and so are all others beside them.",
     ),
-    splits: int | None = typer.Option(None, min=1, help="Splits per run; 10 for a row of one run, else 1."),
+    splits: int | None = typer.Option(
+        None, min=1, help="Splits per run; 10 for a row of one run, else 1. Of published splits, none counts twice."
+    ),
     features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),
     nodes_per_class: int | None = typer.Option(
         None,

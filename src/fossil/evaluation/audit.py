@@ -32,7 +32,7 @@ SPLITS = 10
 # Methods are often closer to each other than this on one graph, so that a lookup worth as much can decide who is ahead.
 # Of the catalogue's graphs at hand Chameleon and Squirrel have more than 45 points, and no other has 4.
 LEAK = 0.05
-# On few test nodes a lookup is ahead by as much now and then; right for a quarter more of the nodes found, it is not luck.
+# On few test nodes a lookup may be ahead by as much by luck, but hardly right for a quarter more of the nodes found.
 FAR_MORE = 0.25
 _LONG = 2  # one neighbour in common is what all leaves of a hub share, and what homophily is made of
 
@@ -210,7 +210,7 @@ def _lookups(graph: Graph, lists: dict[str, Array]) -> tuple[Lookup, ...]:
 
 
 def _look_up(labels: Array, groups: Array, lengths: Array, split: Split) -> Array:
-    """Count test nodes: all, found, right of these, right overall, right by majority, found and gained by long lists."""
+    """Count test nodes: all, found, right of these, right overall, right by majority, found and gained by long ones."""
     majority = np.bincount(labels[split.train]).argmax()
     answers = np.full(groups.max(initial=-1) + 2, -1)  # the last one is for empty lists, whose number is -1
     train = split.train[groups[split.train] >= 0]

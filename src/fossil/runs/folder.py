@@ -2,7 +2,7 @@
 
 config.yaml             what was asked for, every setting resolved
 environment.json        versions and device
-graph.npz               the graph as it was trained on, labels included for evaluation
+graph.npz               the graph as it was trained on, labels and published splits included for evaluation
 encoding.json           how columns became features, where the input had columns
 history.jsonl           one record an epoch
 checkpoint.safetensors  everything needed to go on

@@ -47,6 +47,7 @@ def make_run(
     name: str = "town",
     features: int = 4,
     recipe: bool = False,
+    splits: dict[str, Array] | None = None,
 ) -> Run:
     """A finished run whose vectors depend on the seed and know the labels fairly well."""
     random = np.random.default_rng(seed)
@@ -54,7 +55,8 @@ def make_run(
     columns = np.random.default_rng(99).normal(size=(NODES, features)).astype(np.float32)
     vectors = (np.eye(3)[kind] + noise * random.normal(size=(NODES, 3))).astype(np.float32)
     adjacency = sp.csr_array((NODES, NODES), dtype=np.float32)
-    graph = Graph(name, adjacency, columns, np.arange(NODES), None if labels is False else kind)
+    known = None if labels is False else kind
+    graph = Graph(name, adjacency, columns, np.arange(NODES), known, published_splits=splits or {})
     training = TrainingSettings(epochs=epochs)
     _, settings = resolve_settings(
         get_method("fossil"), preset, name if recipe else "", {} if recipe else {"alpha": alpha}
@@ -120,6 +122,43 @@ def test_the_interval_of_several_encoders_is_over_encoders_not_splits(tmp_path: 
     assert pair.accuracy.interval is None and pair.accuracy.values == pytest.approx(means[:2])
     [one] = evaluate_runs(runs[:1], PAPER, splits=4, device="cpu")
     assert one.over == "splits" and one.accuracy.n == 4
+
+
+PUBLISHED = np.random.default_rng(5).permuted(np.tile(np.repeat([0, 1, 2], [28, 20, 12]), (10, 1)), axis=1)
+
+
+def test_a_single_run_sees_each_published_split_once_however_many_are_asked_for(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", seed=7, splits={"geom_gcn": PUBLISHED, "public": PUBLISHED[:1]})
+    for asked in (None, 10, 25):
+        [row] = evaluate_runs([run], protocol("geom_gcn"), splits=asked, features=True, device="cpu")
+        assert [one.seed for one in row.scores[7]] == [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
+        assert row.splits == row.accuracy.n == 10 and row.features is not None and row.features.n == 10
+    [few] = evaluate_runs([run], protocol("geom_gcn"), splits=2, device="cpu")
+    assert [one.seed for one in few.scores[7]] == [7, 8]
+    [public] = evaluate_runs([run], protocol("public"), splits=5, device="cpu")
+    assert public.splits == public.accuracy.n == 1 and public.accuracy.interval is None
+    assert "one split, whatever the seed" in public.protocol and "over splits" not in public.protocol
+    kept = json.loads((run.path / "scores-public.json").read_text())["scores"]
+    assert [one["seed"] for one in kept] == [0]
+
+
+def test_encoders_on_published_splits_have_an_interval_over_encoders(tmp_path: Path) -> None:
+    given = {"geom_gcn": PUBLISHED, "public": PUBLISHED[:1]}
+    runs = [make_run(tmp_path / str(seed), seed=seed, splits=given) for seed in (0, 3, 12)]
+    [row] = evaluate_runs(runs, protocol("public"), device="cpu")
+    assert row.over == "encoders" and row.accuracy.n == 3 and row.accuracy.interval is not None
+    assert [one.seed for scores in row.scores.values() for one in scores] == [0, 0, 0]
+    [row] = evaluate_runs(runs, protocol("geom_gcn"), device="cpu")
+    assert [one.seed for scores in row.scores.values() for one in scores] == [0, 3, 2]
+
+
+def test_published_splits_that_a_run_does_not_have_are_asked_for_in_vain(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    with pytest.raises(EvaluationError, match="town comes without the published splits of the protocol 'public'"):
+        fossil.evaluate(run, protocol="public", device="cpu")
+    assert not list(run.path.glob("scores-*"))
+    with pytest.raises(EvaluationError, match="per class cannot be chosen"):
+        fossil.evaluate(run, protocol="geom_gcn", nodes_per_class=3, device="cpu")
 
 
 def test_a_row_knows_its_test_nodes_and_what_another_draw_of_them_would_change(tmp_path: Path) -> None:

@@ -88,6 +88,12 @@ def test_splits_follow_the_nodes_and_those_that_lose_one_are_left_out():
     assert kept.published_splits.keys() == {"public", "geom_gcn"} and not any("split" in f.kind for f in kept.findings)
 
 
+def test_one_split_that_loses_a_node_is_enough():
+    twice = np.where((np.arange(NODES) == 7) & (np.arange(3) < 2)[:, None], -1, TEN)
+    assert (twice[:, 7] != -1).sum() == 1
+    assert not assemble(raw(geom_gcn=twice), Treatment(isolated="drop")).published_splits
+
+
 def test_another_treatment_of_a_graph_that_was_read_keeps_its_splits(tmp_path):
     write_npz(tmp_path / "g.npz", make(geom_gcn=TEN))
     again = read_graph(tmp_path / "g.npz", treatment={"direction": "symmetrize"}).graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GCNConv
 
+import fossil
 from fossil.errors import GraphError, RunError, SettingError
 from fossil.evaluation.protocol import protocol
 from fossil.graph.graph import Graph
@@ -163,6 +165,35 @@ def test_test_labels_change_nothing_where_training_nodes_are_drawn_per_class(nam
     assert (permuted != labels).any()
     before, after = (vectors(name, known, split="paper", nodes_per_class=3) for known in (labels, permuted))
     np.testing.assert_array_equal(after, before)
+
+
+@BOTH
+def test_training_nodes_may_be_those_of_a_published_split(name: str) -> None:
+    graph = make_graph()
+    parts = np.random.default_rng(1).permuted(np.tile(np.arange(NODES) % 3, (5, 1)), axis=1)
+    given = replace(graph, published_splits={"geom_gcn": parts})
+    method = build(name, split="geom_gcn")  # of split seed 4
+    part = method.prepare(given, CPU).training
+    assert graph.labels is not None and part is not None
+    assert part.labels.tolist() == graph.labels[parts[4] == 0].tolist()
+    spoilt = given.with_labels(np.where(parts[4] == 0, graph.labels, (graph.labels + 1) % CLASSES))
+    for changed in (given, spoilt):
+        run = plan_run(LoadedGraph(changed, None), method=name, settings={"split": "geom_gcn"}, training=SHORT, seed=14)
+        found = fit(run)
+        [row] = fossil.evaluate(found, device="cpu")
+        assert [one.seed for one in row.scores[14]] == [4] and "'geom_gcn'" in row.protocol
+    with pytest.raises(GraphError, match="no published splits 'geom_gcn'") as caught:
+        method.prepare(graph, CPU)
+    assert "--set split=paper" in caught.value.remedy
+    with pytest.raises(GraphError, match="per class cannot be chosen"):
+        build(name, split="geom_gcn", nodes_per_class=3).prepare(given, CPU)
+
+
+def test_a_citation_graph_has_its_own_training_nodes_under_public() -> None:
+    kind = get_method("fs_mlp")
+    settings = kind.configure(None, KNOWN | {"split": "public"})
+    found = kind.training_split(settings, "cora")
+    assert found is not None and found.rule == protocol("public").rule("cora")
 
 
 @pytest.mark.parametrize("rule", ["paper", "released"])
