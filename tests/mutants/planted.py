@@ -309,8 +309,27 @@ PLANTED: tuple[Planted, ...] = (
     ),
     # Evaluation.
     Planted(
-        "the table script's splits all equal", "benchmarks/accuracy.py",
-        'wanted["seed"] + 1000 * i', 'wanted["seed"] + 0 * i', (_TABLE,),
+        "the table script scores on one split", "benchmarks/accuracy.py",
+        'wanted["seed"], wanted["splits"], graph', 'wanted["seed"], 1, graph', (_TABLE,),
+    ),
+    Planted(
+        "the first published split whatever the seed", "src/fossil/graph/splits.py",
+        "seed % len(self._of(published)) if", "0 * len(self._of(published)) if",
+        ("tests/unit/graph/test_published.py",),
+    ),
+    Planted(
+        "published splits that lost a node", "src/fossil/graph/assemble.py",
+        "!= NOWHERE).any(axis=0)", "!= NOWHERE).all(axis=0)", ("tests/unit/graph/test_published.py",),
+    ),
+    Planted(
+        "published validation nodes read as test nodes", "src/fossil/graph/published.py",
+        "zip((TRAINING, VALIDATION, TEST), masks", "zip((TRAINING, TEST, VALIDATION), masks",
+        ("tests/unit/graph/test_published.py",),
+    ),
+    Planted(
+        "a lookup among the test nodes", "src/fossil/evaluation/audit.py",
+        "train = split.train[groups[split.train] >= 0]", "train = split.test[groups[split.test] >= 0]",
+        ("tests/unit/evaluation/test_audit.py",),
     ),
     Planted(
         "the table script reports validation as test", "benchmarks/accuracy.py",
