@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import networkx as nx
@@ -213,6 +214,15 @@ def test_describe_a_catalogue_graph() -> None:
     done = here("data", "describe", "digits")
     assert done.status == 0, done.err
     assert "digits: 1,797 nodes" in done.out and "64 features, 10 classes" in done.out
+    assert "0 nodes have the features and the neighbours of another" in done.out and "warning" not in done.out
+
+
+@pytest.mark.skipif("FOSSIL_DATA" not in os.environ, reason="FOSSIL_DATA does not point to the graphs")
+def test_describe_warns_of_a_graph_on_which_a_lookup_scores() -> None:
+    done = here("data", "describe", "chameleon", env={"COLUMNS": "400"})
+    assert done.status == 0, done.err
+    [line] = [line for line in done.out.splitlines() if "warning" in line]
+    assert "a lookup of out-neighbours. Report chameleon_filtered or chameleon_filtered_directed" in line
 
 
 def test_list_names_every_graph_and_where_its_files_are(tmp_path: Path) -> None:
@@ -221,9 +231,10 @@ def test_list_names_every_graph_and_where_its_files_are(tmp_path: Path) -> None:
     done = here("data", "list", env={"FOSSIL_DATA": "", "XDG_CACHE_HOME": str(tmp_path)})
     assert done.status == 0, done.err
     lines = done.out.splitlines()
+    elsewhere = {"digits": "built in", "csbm": "built in", "wordnet": "to bring"}
     for name in names():
         line = next(line for line in lines if f" {name} " in line)
-        assert ("built in" if name in ("digits", "csbm") else "to download") in line
+        assert elsewhere.get(name, "to download") in line
 
 
 def test_formats_are_listed() -> None:
