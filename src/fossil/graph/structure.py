@@ -21,6 +21,13 @@ def symmetric_normalized(adjacency: sp.csr_array, *, self_loops: bool) -> sp.csr
     return sp.csr_array(scale @ matrix @ scale).astype(np.float32)
 
 
+def row_means(adjacency: sp.csr_array) -> sp.csr_array:
+    """Return D^-1 A with D the row sums: means over the nodes that a node points to; rows without edges stay zero."""
+    degree = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    inverse = np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)
+    return sp.csr_array(sp.diags_array(inverse) @ adjacency).astype(np.float32)
+
+
 def undirected(adjacency: sp.csr_array) -> sp.csr_array:
     """Return the zeros and ones of A or Aᵀ (N×N) without self-loops."""
     edges = sp.csr_array(adjacency + adjacency.T)
