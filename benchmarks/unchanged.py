@@ -116,9 +116,8 @@ def training(graph: str, method: str, variant: Variant, seed: int, arguments: ar
     options = {"preset": variant.preset, "settings": variant.settings, "use_recipe": not arguments.choices}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FossilWarning)  # few epochs may well look like a collapse
-        result = fossil.embed(
-            graph, method=method, seed=seed, epochs=arguments.epochs, device=arguments.device, **options
-        )
+        epochs = arguments.epochs if get_method(method).trained else None
+        result = fossil.embed(graph, method=method, seed=seed, epochs=epochs, device=arguments.device, **options)
     weights = hashlib.sha256()
     for name, tensor in sorted(result.method.state_dict().items()):
         weights.update(name.encode() + tensor.cpu().contiguous().numpy().tobytes())

@@ -85,7 +85,7 @@ def index_page() -> str:
     for file, kinds in by_file().items():
         for kind in kinds:
             labels, captured = ("yes" if fact else "no" for fact in (kind.needs_labels, not kind.data_dependent))
-            facts = [labels, "undirected" if kind.undirected else "stays", captured]
+            facts = [labels, "undirected" if kind.undirected else "stays", captured if kind.trained else "–"]
             ideas.append([code(kind.name), f"[{kind.title}]({file}.md)", _idea(kind, kinds), kind.paper, *facts])
             costs.append([code(kind.name), *kind.cost])
     return _INDEX.format(
@@ -162,6 +162,8 @@ def _searched(values: Sequence[Any]) -> str:
 
 
 def _facts(kind: Kind) -> str:
+    if not kind.trained:
+        return f"- {code(kind.name)}: {kind.paper}. Nothing is trained, and no labels are read."
     reads = "reads labels" if kind.needs_labels else "sees no labels"
     return (
         f"- {code(kind.name)}: {kind.paper}. Training {reads}; {kind.epochs:,} epochs unless a recipe says otherwise."

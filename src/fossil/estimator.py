@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 import sklearn
-import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -174,7 +173,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"Graph {graph.name!r} has {graph.num_features} features, the embedder {self.n_features_in_}.",
                 remedy="Give the same columns, in the same order.",
             )
-        device: torch.device = next(self._method.parameters()).device
+        device = self._method.progress.device
         return self._shown(graph.ids, self._method.encode(self._method.prepare(graph, device)).vectors.cpu().numpy())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

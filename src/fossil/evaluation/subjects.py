@@ -79,7 +79,7 @@ def subject_of(scored: Scorable) -> Subject:
             f"The embeddings in {where} belong to other nodes than its graph.", remedy="Make the run again."
         )
     config, known = scored.config, known_name(scored.graph)
-    kind, differences = get_method(config.method), _differences(config, known)
+    kind, differences = get_method(config.method), _differences(config, known, scored.graph)
     recipe = recipes(config.method).get(known)
     made_undirected = ["(undirected)"] if kind.undirected and scored.graph.is_directed else []
     return Subject(
@@ -164,12 +164,17 @@ def _all_but_the_seed(config: RunConfig) -> Hashable:
     return config.graph, config.training.epochs, shared.identity
 
 
-def _differences(config: RunConfig, known: str) -> list[str]:
+def _differences(config: RunConfig, known: str, graph: Graph) -> list[str]:
     """Return what sets a run apart from the method's own defaults on this graph, in words for a table."""
     kind = get_method(config.method)
     _, expected = resolve_settings(kind, config.preset, known, {})
-    usual, actual = as_asked(kind, expected).model_dump(), as_asked(kind, config.settings).model_dump()
-    changed = [f"{key}={value}" for key, value in actual.items() if usual[key] != value]
+    completed = kind.complete(expected, graph, config.seed)
+    usual, actual = as_asked(kind, completed).model_dump(), as_asked(kind, config.settings).model_dump()
+    changed = [f"{key}={_shown(value)}" for key, value in actual.items() if usual[key] != value]
     if config.training.epochs != resolve_epochs(kind, known, None):
         changed.append(f"epochs={config.training.epochs}")
     return ([] if config.preset == next(iter(kind.presets)) else [f"({config.preset})"]) + changed
+
+
+def _shown(value: object) -> object:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value

@@ -125,13 +125,14 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         paper: where it comes from.
         cost: what a step costs.
         needs_labels: whether training reads labels.
+        trained: whether there is anything to train; `Untrained` is for methods that only `fit`.
         undirected: whether a directed graph is made undirected first, so that its direction does not matter.
         data_dependent: whether shapes or operations of a step depend on values.
         epochs: training steps when nobody says how many.
         Config: its settings.
         presets: named sets of overrides of the defaults, first the default preset.
         small: settings for a graph of a few dozen nodes, which tests of the contract use.
-        filled_in: settings that a run fills in from its graph and its seed.
+        filled_in: settings that a run fills in from its graph and its seed, and that do not set it apart from others.
     """
 
     name: ClassVar[str]
@@ -139,6 +140,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     paper: ClassVar[str]
     cost: ClassVar[Cost]
     needs_labels: ClassVar[bool] = False
+    trained: ClassVar[bool] = True
     undirected: ClassVar[bool] = False
     data_dependent: ClassVar[bool] = False
     epochs: ClassVar[int] = 300
@@ -174,7 +176,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
 
     @classmethod
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
-        """Return the settings with what a run fills in (`filled_in`) from its graph and its seed."""
+        """Return the settings with what a run fills in from its graph and its seed."""
         return config
 
     @classmethod
@@ -202,6 +204,12 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     def check_trainable(self, prepared: Prepared) -> None:
         """Raise GraphError, with the reason and a remedy, if training on this graph cannot work."""
 
+    def fit(self, prepared: Prepared, random: torch.Generator) -> None:
+        """Work out, once and before the first step, what is computed from the graph and not trained; mostly nothing.
+
+        What it finds is kept in buffers, so that weights and checkpoints have it.
+        """
+
     @abstractmethod
     def step(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
         """Yield what to minimise in one step, in turn; each has been stepped on before the next is computed."""
@@ -213,3 +221,18 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     @abstractmethod
     def encode(self, prepared: Prepared) -> NodeVectors:
         """Return the embeddings, deterministically and without gradient."""
+
+
+class Untrained(Method[Prepared]):
+    """A method with nothing to train: `fit` works everything out, and there are no epochs."""
+
+    trained = False
+    epochs = 0
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return none."""
+        return {}
+
+    def step(self, prepared: Prepared, random: torch.Generator) -> Iterator[Objective]:
+        """Yield nothing."""
+        yield from ()

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fossil.ops.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix, multiply_transposed
 
 # A GPU multiplies features of this density faster as a dense matrix, which may take so many bytes.
 _DENSE_FROM, _DENSE_BYTES = 0.05, 512 << 20
@@ -40,6 +40,18 @@ class FeatureMatrix:
     def project(self, weight: Tensor) -> Tensor:
         """Return X W for `weight` (F×D): N×D."""
         return self.data @ weight if isinstance(self.data, Tensor) else self.data.matmul(weight)
+
+    def project_back(self, dense: Tensor) -> Tensor:
+        """Return Xᵀ times `dense` (N×D), without a gradient where X is sparse: F×D."""
+        if isinstance(self.data, Tensor):
+            return self.data.T @ dense
+        return multiply_transposed(self.data, self.data.values, dense)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        rows, columns = self.data.shape
+        return rows, columns
 
 
 def dense_is_faster(features: Any, device: torch.device) -> bool:

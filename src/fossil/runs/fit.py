@@ -67,6 +67,8 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
         encoded = model.eval().encode(prepared)
     result = FitResult(graph.ids, *_on_host(encoded), graph, model, config, history.records, out)
     summary = summarize(result, encoded, plan.epochs, config.preset)
+    if not kind.trained:  # no record of an epoch has the time
+        summary["seconds"] = round(history.elapsed, 4)
     if out is not None:
         _write_results(plan, result, summary)
     return result
@@ -97,14 +99,16 @@ def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch
         return
     needed, free = model.memory(prepared), free_memory(device)
     there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
+    work, smaller = ("Training ", "hidden and width") if model.trained else ("", "width")
     if free is not None and needed > free:
         raise GraphError(
-            f"Training {model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about {needed / 2**30:,.1f} GiB "
-            f"on {device}{there}.",
-            remedy=f"Make hidden and width {needed / max(free, 1):.1f} times smaller, use a method that takes less, "
+            f"{work}{model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about "
+            f"{needed / 2**30:,.1f} GiB on {device}{there}.",
+            remedy=f"Make {smaller} {needed / max(free, 1):.1f} times smaller, use a method that takes less, "
             "such as dgi, or a device with more memory.",
         )
-    reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {device}{there}")
+    if model.trained:
+        reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {device}{there}")
 
 
 def _on_host(encoded: NodeVectors) -> tuple[Array, Array | None]:

@@ -78,7 +78,8 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
 
         interrupts.break_off = True  # nobody knows how long the first step takes, and it has nothing to lose
         _foretell(trainer, epochs, reporter)
-        reporter.start(trainer.steps, epochs)
+        if plan.kind.trained:
+            reporter.start(trainer.steps, epochs)
         try:
             trainer.run(epochs, after_step)
             interrupts.break_off = False

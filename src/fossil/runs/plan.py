@@ -49,15 +49,15 @@ class Plan:
 
     @property
     def epochs(self) -> int:
-        """How many epochs to train."""
-        assert self.config.training.epochs is not None
-        return self.config.training.epochs
+        """How many epochs to train; 0 for a method without training."""
+        return self.config.training.epochs or 0
 
     def describe(self) -> str:
         """Return in one line what will be done."""
         config = self.config
         target = "" if self.out is None else f" → {self.out}"
-        return f"{config.method}, preset {config.preset}, seed {config.seed}, {self.epochs} epochs{target}"
+        length = f"{self.epochs} epochs" if self.kind.trained else "no training"
+        return f"{config.method}, preset {config.preset}, seed {config.seed}, {length}{target}"
 
 
 def plan_run(
@@ -101,6 +101,7 @@ def plan_run(
         treatment = Treatment.build(treatment)
     if not isinstance(training, TrainingSettings):
         training = TrainingSettings.build(training or {})
+    _refuse_idle_epochs(kind, training.epochs)
     kind.configure(preset, settings)  # so that a mistake is found before a large graph is read
     loaded = source if isinstance(source, LoadedGraph) else open_graph(source, treatment=treatment, **reading)
     graph, known = loaded.graph, known_name(loaded.graph)
@@ -143,8 +144,13 @@ def resolve_settings(
     return chosen, config
 
 
-def resolve_epochs(kind: Kind, graph: str, epochs: int | None, use_recipe: bool = True) -> int:
-    """Return how many epochs to train: those asked for, else those of the graph's recipe, else the method's own."""
+def resolve_epochs(kind: Kind, graph: str, epochs: int | None, use_recipe: bool = True) -> int | None:
+    """Return how many epochs to train: those asked for, else those of the graph's recipe, else the method's own.
+
+    None for a method without training.
+    """
+    if not kind.trained:
+        return None
     recipe = recipes(kind.name).get(graph) if use_recipe else None
     return epochs or (recipe and recipe.epochs) or kind.epochs
 
@@ -152,6 +158,11 @@ def resolve_epochs(kind: Kind, graph: str, epochs: int | None, use_recipe: bool 
 def as_asked(kind: Kind, settings: Settings) -> Settings:
     """Return the settings without what a run fills in from its graph and its seed."""
     return settings.updated(dict.fromkeys(kind.filled_in)) if kind.filled_in else settings
+
+
+def _refuse_idle_epochs(kind: Kind, epochs: int | None) -> None:
+    if epochs is not None and not kind.trained:
+        raise SettingError(f"{kind.title} is not trained: --epochs has no effect.", remedy="Leave it out.")
 
 
 def check_intent(*, resume: bool, force: bool) -> None:

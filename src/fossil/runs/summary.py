@@ -89,8 +89,12 @@ def _collapsed(result: FitResult, rank: float, preset: str) -> str:
     odd = [str(finding) for finding in graph.findings if "feature" in finding.kind or "in column" in finding.kind]
     return (
         f"The embeddings of {graph.name} collapsed: their effective rank is {rank:.2f}. "
-        f"Check that the features differ between nodes{f' ({odd[0]})' if odd else ''}, try a lower learning rate or "
-        f"another number of epochs{or_released(type(result.method), preset)}."
+        f"Check that the features differ between nodes{f' ({odd[0]})' if odd else ''}"
+        + (
+            f", try a lower learning rate or another number of epochs{or_released(type(result.method), preset)}."
+            if result.method.trained
+            else "."
+        )
     )
 
 

@@ -47,9 +47,14 @@ class History:
         if self.records:
             self._started -= self.records[-1]["seconds"]
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it began, with those of the run that it goes on with."""
+        return time.perf_counter() - self._started
+
     def add(self, epoch: int, record: Record) -> None:
         """Keep a record; its tensors stay where they are until `flush`."""
-        self._pending.append((epoch, time.perf_counter() - self._started, record))
+        self._pending.append((epoch, self.elapsed, record))
 
     def flush(self) -> None:
         """Fetch all pending tensors in one transfer, check them and write them down.

@@ -72,18 +72,26 @@ class Trainer:
         self.random = torch.Generator(device=device)
         self.groups = method.parameter_groups()
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
-        self.steps, self._moved = 0, False
-        self.replay = replay and device.type == "cuda" and not method.data_dependent
+        self.steps, self._moved, self._fitted = 0, False, False
+        self.replay = replay and device.type == "cuda" and method.trained and not method.data_dependent
         self._take_step = self._captured(self.method.step)
 
     def run(self, steps: int, after_step: Callable[[int, Record], bool]) -> None:
         """Train up to so many steps in all; `after_step(number, record)` may stop it by returning True."""
+        self.fit()
         while self.steps < steps:
             self.set_rates(steps)
             record = self.step()
             self.steps += 1
             if after_step(self.steps, record):
                 return
+
+    def fit(self) -> None:
+        """Let the method work out what is not trained; once, and not where a loaded state has it."""
+        if not self._fitted:
+            self.random.manual_seed(derive(self.seed, "fit"))
+            self.method.fit(self.prepared, self.random)
+            self._fitted = True
 
     def set_rates(self, steps: int) -> None:
         """Tell the method how much of all steps is over, and give scheduled groups their learning rate."""
@@ -191,7 +199,7 @@ class Trainer:
                     _, _, index, name = key.split("/")
                     moments.setdefault(int(index), {})[name] = value.clone()
             optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-        self.steps = steps
+        self.steps, self._fitted = steps, True
         # A captured step would go on with the tensors that were there before.
         self._take_step = self._captured(self.method.step)
 
