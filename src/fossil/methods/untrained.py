@@ -28,8 +28,8 @@ has not is left out with a warning. A run keeps the channels of its graph and V,
 vectors in the same coordinates.
 
 V is found by randomised subspace iteration (Halko, Martinsson and Tropp, SIAM Review 2011) under the seed of the run.
-What is found depends on that seed by little more than rounding: runs of different seeds are one encoder, and count as
-one.
+Where singular values near the last one are close together, another seed finds other directions that are as good. Where
+all features are kept, vectors do not depend on the seed, and runs of different seeds count as one encoder.
 
 ## Cost
 

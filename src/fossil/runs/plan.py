@@ -162,7 +162,7 @@ def as_asked(kind: Kind, settings: Settings) -> Settings:
 
 def _refuse_idle_epochs(kind: Kind, epochs: int | None) -> None:
     if epochs is not None and not kind.trained:
-        raise SettingError(f"{kind.title} is not trained: --epochs has no effect.", remedy="Leave it out.")
+        raise SettingError(f"{kind.title} is not trained, and takes no --epochs.", remedy="Leave it out.")
 
 
 def check_intent(*, resume: bool, force: bool) -> None:
