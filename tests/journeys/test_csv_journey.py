@@ -134,7 +134,7 @@ def test_scores_are_shown_and_every_raw_value_kept(place: Path) -> None:
     accuracies = [score["accuracy"] for score in kept["scores"]]
     assert len(accuracies) == 3 and len({score["seed"] for score in kept["scores"]}) == 3
     assert f"{100 * np.mean(accuracies):.2f}" in done.out
-    assert "raw features" in done.out and "Protocol 'paper'" in done.out
+    assert "│ Propagated features" in done.out and "Protocol 'paper'" in done.out
     assert np.mean(accuracies) > 0.5  # three equal communities: a guess has a third
 
 

@@ -32,7 +32,12 @@ def command(
     splits: int | None = typer.Option(
         None, min=1, help="Splits per run; 10 for a row of one run, else 1. Of published splits, none counts twice."
     ),
-    features: bool = typer.Option(False, "--features", help="Also score the raw input features on the same splits."),
+    features: bool | None = typer.Option(
+        None,
+        "--features/--no-features",
+        help="Also score features and propagated features, for which nothing is trained, on the same splits; by "
+        "default where there is more than one row to compare.",
+    ),
     nodes_per_class: int | None = typer.Option(
         None,
         min=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -19,7 +19,8 @@ from fossil.evaluation.rows import ByEncoder, Row
 from fossil.evaluation.statistics import Summary
 from fossil.evaluation.subjects import Scorable, Subject, by_row, subject_of, training_split
 from fossil.evaluation.tasks.node_classification import NodeClassification, SplitScore
-from fossil.graph.graph import Array, Graph
+from fossil.evaluation.untrained import UNTRAINED, UntrainedScores, is_trained
+from fossil.graph.graph import Graph
 from fossil.graph.published import PUBLISHED
 from fossil.runs.embeddings import FitResult
 from fossil.runs.run import Run
@@ -36,7 +37,7 @@ def evaluate(
     *,
     protocol: str | Protocol | None = None,
     splits: int | None = None,
-    features: bool = False,
+    features: bool | None = None,
     nodes_per_class: int | None = None,
     device: str = "auto",
     progress: Progress = silent,
@@ -54,7 +55,8 @@ def evaluate(
             with `-unit-rows`, or `converged`; `public` or `geom_gcn` for splits that were published with the graph.
             Runs that were trained on labels settle it.
         splits: splits per run, in place of the above; of published splits none counts twice.
-        features: also score the raw input features on the same splits.
+        features: also score what nothing was trained for, features and propagated features, on the same splits, and
+            mark who does not beat them; when None, where there is more than one row to compare.
         nodes_per_class: train on this many nodes of each class, on every graph.
         device: where the probes are fitted.
         progress: told now and then which share of all scoring is done.
@@ -66,7 +68,7 @@ def evaluate(
 
     Warns:
         FossilWarning: some vectors of a run are far longer than others, and the protocol takes them as they are; or
-            runs of different seeds have equal vectors, and count once.
+            runs of different seeds have equal vectors, and count once; or propagated features do not fit in memory.
 
     >>> import fossil
     >>> result = fossil.embed("digits", method="dgi", epochs=2, settings={"width": 16})
@@ -85,7 +87,7 @@ def evaluate_runs(
     protocol: Protocol,
     *,
     splits: int | None = None,
-    features: bool = False,
+    features: bool | None = None,
     device: str = "auto",
 ) -> list[Row]:
     """Score runs under one protocol; see `evaluate`."""
@@ -122,38 +124,47 @@ def _rows(
     subjects: Sequence[Subject],
     protocol: Protocol,
     splits: int | None,
-    features: bool,
+    features: bool | None,
     device: str,
     progress: Progress = silent,
 ) -> list[Row]:
     task, target = NodeClassification(protocol), str(resolve_device(device))
     for subject in subjects:
         task.check(subject.graph)
-    rows, grouped = [], by_row(subjects)
-    parts = _parts(progress, sum(map(len, grouped)) * (2 if features else 1))
-    for members in grouped:
+    rows, grouped, untrained = [], by_row(subjects), UntrainedScores(task, target)
+    wanted = len(grouped) > 1 if features is None else features
+    compared = [wanted and is_trained(members[0]) for members in grouped]
+    times = [len(members) * (1 + len(UNTRAINED) * has) for members, has in zip(grouped, compared, strict=True)]
+    parts = _parts(progress, sum(times))
+    for members, has in zip(grouped, compared, strict=True):
         first = members[0]
         count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
         scores = {member.seed: _score(member, task, count, target, next(parts)) for member in members}
         every_split = list(dict.fromkeys(score.seed for of_one in scores.values() for score in of_one))
         majority = task.baseline(first.graph, every_split)
         fair = [metric.name for metric in task.metrics if metric.fair]
-        rows.append(
-            Row(
-                graph=first.graph.name,
-                method=first.method,
-                scores=scores,
-                metrics=_metrics(task, scores),
-                majority={name: Summary(tuple(getattr(one, name) for one in majority)) for name in fair},
-                truth=_truth(first.graph),
-                features=_score_features(members, task, count, target, parts) if features else None,
-                published=first.published,
-                protocol=task.describe(first.graph, seed=first.seed, trained_on=first.trained_on),
-                confidence=protocol.confidence,
-                supervised=first.trained_on is not None,
-            )
+        row = Row(
+            graph=first.graph.name,
+            method=first.method,
+            scores=scores,
+            metrics=_metrics(task, scores),
+            majority={name: Summary(tuple(getattr(one, name) for one in majority)) for name in fair},
+            truth=_truth(first.graph),
+            published=first.published,
+            protocol=task.describe(first.graph, seed=first.seed, trained_on=first.trained_on),
+            confidence=protocol.confidence,
+            supervised=first.trained_on is not None,
+            trained=is_trained(first),
         )
+        found = untrained.of(members, count, row.truth, parts) if has else {}
+        rows.append(replace(row, untrained=tuple(_beside(row, task, *one) for one in found.items())))
     return rows
+
+
+def _beside(row: Row, task: NodeClassification, title: str, scores: ByEncoder) -> Row:
+    """Return the row of something untrained on the graph and the splits of another row."""
+    beside = replace(row, method=title, scores=scores, metrics=_metrics(task, scores))
+    return replace(beside, published=None, supervised=False, trained=False)
 
 
 def _parts(whole: Progress, count: int) -> Iterator[Progress]:
@@ -184,25 +195,6 @@ def _score(
         }
         write_json(subject.folder / f"scores-{task.protocol.name}.json", content)
     return scores
-
-
-def _score_features(
-    members: Sequence[Subject],
-    task: NodeClassification,
-    splits: int,
-    device: str,
-    parts: Iterator[Progress],
-) -> Summary:
-    """Score the raw input features of a graph: what a linear model knows without any graph learning."""
-    graph = members[0].graph
-    features: Array = graph.features.toarray() if graph.has_sparse_features else graph.features
-    scores = {
-        member.seed: task.score(
-            features, graph, member.split_seeds(splits, task.protocol), device=device, progress=next(parts)
-        )
-        for member in members
-    }
-    return _summary(task, scores, "accuracy")
 
 
 def _warn_of_uneven_lengths(subject: Subject, protocol: Protocol) -> None:

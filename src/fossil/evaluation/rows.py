@@ -27,11 +27,13 @@ class Row:
             has it.
         majority: the same metrics of the answer that is always the most frequent training class, on the same splits.
         truth: digest of node ids and labels; rows that have it in common are counted on the same nodes.
-        features: accuracy of the raw input features on the same splits, where asked for.
         published: figure printed in the paper for exactly these settings, or None.
         protocol: how all this came about, in words.
         confidence: of the intervals.
         supervised: whether each run was trained on labels, and is scored on the one split they come from.
+        trained: whether anything was trained for these vectors.
+        untrained: features and propagated features of the same graph on the same splits, under the seeds of this
+            row's encoders; empty where they were not looked at.
     """
 
     graph: str
@@ -40,11 +42,12 @@ class Row:
     metrics: Mapping[str, Summary]
     majority: Mapping[str, Summary]
     truth: str = field(repr=False)
-    features: Summary | None
     published: float | None
     protocol: str = field(repr=False)
     confidence: float
     supervised: bool = False
+    trained: bool = True
+    untrained: tuple[Row, ...] = ()
 
     @property
     def accuracy(self) -> Summary:
@@ -82,6 +85,23 @@ class Row:
             return None
         ours, theirs = ([value for seed in sorted(row.scores) for value in row._values(seed)] for row in (self, other))
         return paired_difference(ours, theirs, confidence=self.confidence)
+
+    @property
+    def to_beat(self) -> Row | None:
+        """The better of the untrained rows; None where there are none."""
+        return max(self.untrained, key=lambda row: row.accuracy.mean, default=None)
+
+    @property
+    def beats_untrained(self) -> bool | None:
+        """Whether it is above the better of the untrained rows; None where there are none.
+
+        The difference is paired split by split, or encoder by encoder. Where there are enough values for an interval,
+        it must lie above zero; else the mean must.
+        """
+        found = None if self.to_beat is None else self.minus(self.to_beat)
+        if found is None:
+            return None
+        return (found.mean if found.interval is None else found.interval.low) > 0
 
     @property
     def _pairing(self) -> dict[int, list[int]]:

@@ -9,13 +9,14 @@ from fossil.evaluation.statistics import Summary
 from fossil.report.tables import Table, Value
 
 MAJORITY = "majority class"
+MARK = "†"
+"""Beside the accuracy of who does not beat what nothing was trained for."""
 
 
 def scores_table(rows: Sequence[Row]) -> Table:
     """Return the rows as a table: percent for people, fractions for programs."""
     optional = {
         "test maximum": any("test_maximum" in row.metrics for row in rows),
-        "raw features": any(row.features for row in rows),
         "published": any(row.published for row in rows),
     }
     shown = [name for name, wanted in optional.items() if wanted]
@@ -25,7 +26,8 @@ def scores_table(rows: Sequence[Row]) -> Table:
     for number, row in enumerate(rows):
         cells.append(_cells(row, shown))
         if all(later.truth != row.truth for later in rows[number + 1 :]):
-            cells += _majority_cells([other for other in rows if other.truth == row.truth], len(shown))
+            alike = [other for other in rows if other.truth == row.truth]
+            cells += _untrained_cells(alike, shown) + _majority_cells(alike, len(shown))
     compared = {id(row): (other, found) for row, other, found in against_the_first(rows)}
     records = [_record(row, *compared.get(id(row), (None, None))) for row in rows]
     return Table("Scores", header, cells, records, tuple(dict.fromkeys(_notes(rows))))
@@ -34,14 +36,13 @@ def scores_table(rows: Sequence[Row]) -> Table:
 def _cells(row: Row, optional: Sequence[str]) -> list[str]:
     further = {
         "test maximum": row.metrics["test_maximum"].percent() if "test_maximum" in row.metrics else "",
-        "raw features": row.features.percent() if row.features else "",
         "published": "" if row.published is None else f"{row.published:.2f}",
     }
     return [
         row.graph,
         row.method,
         f"{row.encoders} × {'own split' if row.supervised else row.splits}",
-        f"{100 * row.accuracy.mean:.2f}",
+        f"{100 * row.accuracy.mean:.2f}{f' {MARK}' if row.beats_untrained is False else ''}",
         _interval_cell(row),
         f"{100 * row.test_half_width:.2f}",
         f"{100 * row.metrics['macro_f1'].mean:.2f}",
@@ -59,6 +60,19 @@ def _interval_cell(row: Row) -> str:
     return f"{100 * low:.2f} to {100 * high:.2f}, {kind} over {found.n} {row.over}"
 
 
+def _untrained_cells(rows: Sequence[Row], optional: Sequence[str]) -> list[list[str]]:
+    """Return a line for each untrained method and each graph and set of splits that these rows have; mostly one."""
+    own = {row.method for row in rows}
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for beside in (beside for row in rows for beside in row.untrained if beside.method not in own):
+        line = _cells(beside, optional)
+        seeds = {score.seed for scores in beside.scores.values() for score in scores}
+        # One encoder, whichever rows it is compared with; what varies over it are splits alone.
+        line[2], line[4] = f"1 × {len(seeds)}", "none: not trained"
+        lines[tuple(line)] = line
+    return sorted(lines.values(), key=lambda line: line[1])
+
+
 def _majority_cells(rows: Sequence[Row], further: int) -> list[list[str]]:
     """Return a line for each majority that the splits of these rows have; nearly always one."""
     found = {
@@ -74,8 +88,11 @@ def _majority_cells(rows: Sequence[Row], further: int) -> list[list[str]]:
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         yield from _majority_notes(row)
+        yield from _untrained_notes(row)
     for row, other, found in against_the_first(rows):
         yield f"{row.method} − {other.method} on {row.graph}, paired: {_difference(found, row.over)}"
+    if any(row.trained for row in rows) and not any(row.untrained for row in rows):
+        yield "Features and propagated features, for which nothing is trained, were not looked at; --features does."
     if any(row.over == "splits" and row.accuracy.n > 1 for row in rows):
         yield "The interval of a single encoder is over its splits, and says nothing about other seeds."
     yield f"Test set ±: half the {100 * rows[0].confidence:g} % binomial interval of an accuracy on so many test nodes."
@@ -90,6 +107,17 @@ def _majority_notes(row: Row) -> Iterator[str]:
         yield f"{row.method} on {row.graph}: the accuracy ({100 * found.mean:.2f} %) does not beat {floor}."
     elif found.interval is not None and found.interval.low <= to_beat:
         yield f"{row.method} on {row.graph}: the interval of the accuracy reaches down to {floor}."
+
+
+def _untrained_notes(row: Row) -> Iterator[str]:
+    other, found = row.to_beat, None if row.to_beat is None else row.minus(row.to_beat)
+    if other is None or found is None or row.beats_untrained:
+        return
+    reason = "the mean difference is not above zero" if found.interval is None else "that interval is not above zero"
+    yield (
+        f"{MARK} {row.method} on {row.graph} does not beat {other.method.lower()}, for which nothing was trained: "
+        f"paired {_difference(found, row.over).removesuffix('.')}, and {reason}."
+    )
 
 
 def _difference(found: Summary, over: str) -> str:
@@ -119,13 +147,16 @@ def _record(row: Row, other: Row | None, difference: Summary | None) -> Mapping[
         "test_half_width": row.test_half_width,
         **_plain("macro_f1", row.metrics["macro_f1"]),
         **_plain("test_maximum", row.metrics.get("test_maximum")),
-        **_plain("raw_features", row.features),
+        "untrained": [beside.method for beside in row.untrained],
+        "untrained_accuracies": [beside.accuracy.mean for beside in row.untrained],
+        "beats_untrained": row.beats_untrained,
+        **_plain("above_untrained", None if row.to_beat is None else row.minus(row.to_beat)),
         "majority_accuracy": row.majority["accuracy"].mean,
         "majority_macro_f1": row.majority["macro_f1"].mean,
         "published": None if row.published is None else round(row.published / 100, 6),
         "against": None if other is None else other.method,
         **_plain("difference", difference),
-        "notes": list(_majority_notes(row)),
+        "notes": [*_majority_notes(row), *_untrained_notes(row)],
         "protocol": row.protocol,
     }
 

@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats
+import torch
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, f1_score
+from sklearn.preprocessing import normalize
 
 import fossil
 from fossil.datasets.synthetic import csbm
 from fossil.errors import EvaluationError, FossilWarning, RunError
 from fossil.evaluation.evaluate import evaluate_runs
 from fossil.evaluation.protocol import Protocol, protocol
-from fossil.evaluation.rows import against_the_first
+from fossil.evaluation.rows import Row, against_the_first
 from fossil.evaluation.statistics import Summary
 from fossil.evaluation.tasks.node_classification import score
+from fossil.evaluation.untrained import untrained_vectors
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
+from fossil.methods.untrained import Features
 from fossil.runs.config import RunConfig
 from fossil.runs.embeddings import Embeddings
 from fossil.runs.folder import write_embeddings, write_inputs
@@ -261,10 +265,81 @@ def test_a_row_says_what_sets_its_runs_apart_from_the_defaults(tmp_path: Path) -
 def test_features_are_scored_on_the_splits_of_the_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", seed=2)
     [row] = evaluate_runs([run], PAPER, splits=3, features=True, device="cpu")
-    expected = score(run.graph.features, np.arange(NODES) % 3, PAPER, graph_name="town", seeds=[2, 1002, 2002])
-    assert row.features is not None
-    assert row.features.mean == pytest.approx(np.mean([one.accuracy for one in expected]))
-    assert row.features.mean < row.accuracy.mean
+    unit = normalize(run.graph.features)
+    expected = score(unit, np.arange(NODES) % 3, PAPER, graph_name="town", seeds=[2, 1002, 2002])
+    features, prop = row.untrained
+    assert (features.method, prop.method, prop.trained, row.trained) == ("Features", "Propagated features", False, True)
+    assert features.accuracy.values == pytest.approx([one.accuracy for one in expected])
+    assert features.metrics["macro_f1"].mean == pytest.approx(np.mean([one.macro_f1 for one in expected]))
+    assert prop.accuracy == features.accuracy  # a graph without edges has nothing to propagate along
+    assert row.beats_untrained and row.to_beat is features
+
+
+def test_untrained_rows_stand_beside_a_comparison_unless_somebody_says_otherwise(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def watched(kind: type[Features], graph: Graph, device: torch.device) -> Array | None:
+        made.append(kind.name)
+        return untrained_vectors(kind, graph, device)
+
+    monkeypatch.setattr("fossil.evaluation.untrained.untrained_vectors", watched)
+    one_way = replace(graph, adjacency=sp.csr_array(sp.triu(graph.adjacency)))
+    given = [(graph, 0), (graph, 1), (one_way, 0)]
+    results = [
+        fossil.embed(source, method="dgi", seed=seed, epochs=1, settings={"width": 4}, device="cpu")
+        for source, seed in given
+    ]
+    [alone] = fossil.evaluate(results[:2], device="cpu")
+    assert alone.untrained == () and alone.to_beat is None and alone.beats_untrained is None and not made
+    assert all(row.untrained == () for row in fossil.evaluate(results, features=False, device="cpu"))
+    both, directed = fossil.evaluate(results, splits=2, device="cpu")
+    assert made == ["features", "prop", "features", "prop"]  # once for each graph
+    for row, source in ((both, graph), (directed, one_way)):
+        prop = fossil.embed(source, method="prop", device="cpu")
+        for seed, scores in row.untrained[1].scores.items():
+            seeds = [seed, seed + 1000]
+            labels = np.asarray(graph.labels)
+            assert list(scores) == score(prop.vectors, labels, PAPER, graph_name="", seeds=seeds)
+        difference = row.minus(row.untrained[1])
+        assert difference is not None
+        assert difference.mean == pytest.approx(row.accuracy.mean - row.untrained[1].accuracy.mean)
+
+
+def test_who_is_not_above_the_better_untrained_row_beyond_doubt_does_not_beat_it(tmp_path: Path) -> None:
+    [row] = evaluate_runs([make_run(tmp_path / "a")], PAPER, splits=4, features=True, device="cpu")
+
+    def among(*accuracies: float) -> Row:
+        scores = [replace(one, accuracy=value) for one, value in zip(row.scores[0], accuracies, strict=False)]
+        return replace(row, scores={0: scores}, metrics={"accuracy": PAPER.summarize(accuracies)}, untrained=())
+
+    floor, lower = among(0.5, 0.6, 0.7, 0.6), among(0.1, 0.1, 0.1, 0.1)
+    for accuracies, beaten in (((0.6, 0.7, 0.8, 0.71), True), ((0.9, 0.6, 0.7, 0.6), False), ((0.4,) * 4, False)):
+        compared = replace(among(*accuracies), untrained=(lower, floor))
+        expected = scipy.stats.ttest_rel(accuracies, floor.accuracy.values).confidence_interval(0.95).low > 0
+        assert compared.to_beat is floor and compared.beats_untrained is beaten is bool(expected)
+    few = replace(among(0.9, 0.55), untrained=(among(0.5, 0.6),))
+    assert few.beats_untrained  # two values have no interval: the mean decides
+    assert replace(few, untrained=(among(0.9, 0.55),)).beats_untrained is False
+
+
+def test_an_untrained_run_is_compared_with_nothing(graph: Graph) -> None:
+    results = [fossil.embed(graph, method=name, device="cpu") for name in ("prop", "features")]
+    prop, features = fossil.evaluate(results, splits=2, features=True, device="cpu")
+    assert (prop.method, features.method) == ("Propagated features", "Features")
+    assert prop.untrained == features.untrained == () and not prop.trained
+    some = fossil.embed(graph, method="prop", settings={"channels": "identity,low"}, device="cpu")
+    rows = fossil.evaluate([results[0], some], splits=1, device="cpu")
+    assert [row.method for row in rows] == ["Propagated features", "Propagated features channels=identity,low"]
+
+
+def test_untrained_rows_that_do_not_fit_in_memory_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path / "a")
+    monkeypatch.setattr("fossil.evaluation.untrained.free_memory", lambda device: 10)
+    with pytest.warns(FossilWarning, match="eatures of town would take"):
+        [row] = evaluate_runs([run], PAPER, splits=1, features=True, device="cpu")
+    assert row.untrained == ()
 
 
 def test_progress_rises_over_all_runs_and_features_to_one(tmp_path: Path) -> None:
@@ -272,7 +347,7 @@ def test_progress_rises_over_all_runs_and_features_to_one(tmp_path: Path) -> Non
     heard: list[float] = []
     fossil.evaluate([*runs, make_run(tmp_path / "c", alpha=0.3)], features=True, device="cpu", progress=heard.append)
     assert heard == sorted(heard) and heard[0] > 0 and heard[-1] == 1.0
-    assert {round(6 * share, 9) for share in heard} >= set(range(1, 7))  # the end of each of six parts
+    assert {round(9 * share, 9) for share in heard} >= set(range(1, 10))  # three runs, each beside two untrained rows
 
 
 def test_the_released_protocol_also_gives_the_test_maximum(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import scipy.stats
 from fossil.evaluation.rows import Row
 from fossil.evaluation.statistics import Summary, summarize
 from fossil.evaluation.tasks.node_classification import SplitScore
-from fossil.report.scores import MAJORITY, scores_table
+from fossil.report.scores import MAJORITY, MARK, scores_table
 
 
 def row(*accuracies: float, seeds: tuple[int, ...] | None = None, splits: int = 1, **changes: Any) -> Row:
@@ -25,7 +25,6 @@ def row(*accuracies: float, seeds: tuple[int, ...] | None = None, splits: int = 
         "metrics": {"accuracy": summarize(accuracies), "macro_f1": Summary(tuple(value / 2 for value in accuracies))},
         "majority": {"accuracy": Summary((0.5,)), "macro_f1": Summary((0.25,))},
         "truth": "town's",
-        "features": None,
         "published": None,
         "protocol": "in words",
         "confidence": 0.95,
@@ -40,16 +39,15 @@ def cells(*rows: Row) -> list[dict[str, str]]:
 
 def test_the_table_has_only_columns_with_content() -> None:
     first, majority = cells(row(0.77, 0.80, 0.83))
-    assert not {"test maximum", "raw features", "published"} & first.keys()
+    assert not {"test maximum", "published"} & first.keys()
     assert (first["accuracy"], first["macro F1"], first["encoders × splits"]) == ("80.00", "40.00", "3 × 1")
     assert first["95 % interval"] == "72.55 to 87.45, t over 3 encoders" and first["test set ±"] == "3.91"
     assert (majority["method"], majority["accuracy"], majority["macro F1"]) == (MAJORITY, "50.00", "25.00")
     full, other, *_ = cells(
-        row(0.77, 0.80, 0.83, published=53.03, features=summarize([0.47, 0.50, 0.53])),
+        row(0.77, 0.80, 0.83, published=53.03),
         row(0.6, graph="city", truth="c"),
     )
-    assert (full["published"], full["raw features"]) == ("53.03", "50.00 ± 7.45")
-    assert (other["published"], other["raw features"]) == ("", "") and "test maximum" not in full
+    assert (full["published"], other["published"]) == ("53.03", "") and "test maximum" not in full
 
 
 def test_the_table_says_what_its_numbers_are() -> None:
@@ -94,6 +92,56 @@ def test_who_does_not_beat_the_majority_is_told(accuracies: list[float], said: s
     told = [note for note in table.notes if "most frequent class" in note]
     assert [said in note for note in told] == ([] if said is None else [True])
     assert table.records[0]["notes"] == told
+
+
+def beside(*accuracies: float, method: str = "Features") -> Row:
+    return row(*accuracies, method=method, trained=False)
+
+
+def test_untrained_rows_stand_once_between_the_methods_and_the_majority() -> None:
+    floors = (beside(0.7, 0.6, 0.8), beside(0.72, 0.62, 0.82, method="Propagated features"))
+    rows = [row(0.8, 0.8, 0.9, untrained=floors), row(0.75, 0.7, 0.8, method="DGI", untrained=floors)]
+    lines = cells(*rows)
+    assert [line["method"] for line in lines] == ["FOSSIL", "DGI", "Features", "Propagated features", MAJORITY]
+    assert lines[2]["accuracy"] == "70.00" and lines[2]["encoders × splits"] == "1 × 3"
+    assert lines[2]["95 % interval"] == "none: not trained"
+    # A run of its own has its own line.
+    lines = cells(*rows, row(0.7, 0.6, 0.8, method="Features", trained=False))
+    assert [line["method"] for line in lines].count("Features") == 1
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "said"),
+    [
+        ([0.8, 0.7, 0.91], None),
+        ([0.9, 0.5, 0.95], "95 % t-interval over 3 encoders -33.59 to +46.26, and that interval is not above zero."),
+        ([0.6, 0.5, 0.7], "-12.00 points, 95 % t-interval over 3 encoders -12.00 to -12.00, and that interval"),
+        ([0.5, 0.9], "-2.00 points (two encoders: -22.00, +18.00; no interval), and the mean difference is not"),
+    ],
+)
+def test_who_does_not_beat_the_better_untrained_row_is_marked(accuracies: list[float], said: str | None) -> None:
+    count = len(accuracies)
+    lower, better = [0.1, 0.2, 0.1][:count], [0.72, 0.62, 0.82][:count] if count == 3 else [0.72, 0.72]
+    floors = (beside(*lower), beside(*better, method="Propagated features"))
+    table = scores_table([row(*accuracies, untrained=floors)])
+    told = [note for note in table.notes if "nothing was trained" in note]
+    assert len(told) == (said is not None) and table.records[0]["notes"][-1:] == told
+    assert table.rows[0][3].endswith(MARK) == (said is not None)
+    assert table.records[0]["beats_untrained"] == (said is None)
+    assert table.records[0]["untrained"] == ["Features", "Propagated features"]
+    if said is not None:
+        assert (
+            told[0].startswith(f"{MARK} FOSSIL on town does not beat propagated features, for which")
+            and said in told[0]
+        )
+
+
+def test_that_nobody_looked_at_untrained_rows_is_said() -> None:
+    assert any("were not looked at; --features does" in note for note in scores_table([row(0.8)]).notes)
+    for looked in (row(0.8, untrained=(beside(0.7),)), row(0.8, trained=False)):
+        assert not any("looked at" in note for note in scores_table([looked]).notes)
+    record = scores_table([row(0.8)]).records[0]
+    assert (record["untrained"], record["beats_untrained"], record["above_untrained"]) == ([], None, None)
 
 
 def test_rows_are_compared_with_the_first_of_their_graph() -> None:
