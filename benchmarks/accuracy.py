@@ -13,6 +13,10 @@ Intervals are over encoders: each encoder counts with its mean over splits. A me
 on the split of its own seed alone, which must be one of the protocol asked for (`--set split=paper` for `paper`).
 With `--methods all` and a `--preset`, methods that have no such preset are left out; with `--direction symmetrize`,
 those that make every graph undirected themselves are, because they have that row already.
+
+Features and propagated features, for which nothing is trained, are methods like the others. † marks who does not beat
+the better of the two on the same graph, direction and protocol: the difference is paired encoder by encoder, on the
+same splits, and its interval must lie above zero; with fewer than three encoders the mean must.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from typing import Any
 import torch
 
 import fossil
+from beating import MARK, floors_of, mark
 from fossil.datasets.catalog import known_name
 from fossil.evaluation.evaluate import score_result
 from fossil.evaluation.protocol import protocol
@@ -91,7 +96,7 @@ def main() -> None:
                     "preset": arguments.preset or first_preset(method),
                     "set": parse_assignments(arguments.assignments),
                     "direction": arguments.direction,
-                    "epochs": resolve_epochs(get_method(method), graph, arguments.epochs),
+                    "epochs": resolve_epochs(get_method(method), graph, arguments.epochs),  # none without training
                     "splits": arguments.splits,
                     "precision": arguments.precision,
                     "seed": seed,
@@ -153,7 +158,7 @@ def measure(
         failure |= {"seconds": round(time.perf_counter() - began, 2)} | _circumstances(where)
         yield from (failure | {"protocol": name} for name in protocols)
         return
-    last = result.history[-1]
+    last = result.history[-1] if result.history else {}
     training = {
         "seconds": round(time.perf_counter() - began, 2),
         "lambda_mean": None if result.fusion is None else float(result.fusion.mean()),
@@ -220,7 +225,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def print_table(records: list[dict[str, Any]]) -> None:
     """Print a Markdown table: a row per graph, method and settings."""
-    rows = defaultdict(dict)
+    rows, floors = defaultdict(dict), floors_of(records)
     for record in records:
         extras = [f"{key}={value}" for key, value in record["set"].items()]
         extras += [record["direction"]] if record["direction"] != "keep" else []
@@ -248,7 +253,7 @@ def print_table(records: list[dict[str, Any]]) -> None:
             graph,
             f"{len(kept)} × {len(kept[0].get('accuracies', [])) or kept[0]['splits']}"
             + (f" ({len(failed)} failed)" if failed else ""),
-            rule.summarize([record["accuracy"] for record in kept]).percent(),
+            rule.summarize([record["accuracy"] for record in kept]).percent() + mark(kept, floors),
             rule.summarize(maxima).percent() if maxima else "",
             f"{recipe.published:.2f}" if recipe and recipe.published else "",
             f"{sum(record['seconds'] for record in kept) / len(kept):.1f}",
@@ -256,6 +261,7 @@ def print_table(records: list[dict[str, Any]]) -> None:
             f"{sum(lambdas) / len(lambdas):.2g}" if lambdas else "",
         ]
         print("| " + " | ".join(cells) + " |")
+    print(f"\n{MARK} does not beat the better of features and propagated features, for which nothing is trained")
 
 
 def print_overview(records: list[dict[str, Any]]) -> None:
@@ -286,10 +292,15 @@ def print_overview(records: list[dict[str, Any]]) -> None:
         majority = [_majority(records, name, graph) for graph, _ in columns]
         print("| majority | " + " | ".join("–" if one is None else f"{100 * one:.1f}" for one in majority) + " |")
         groups = {(row, column): list(cells[name, row, *column].values()) for row in rows for column in columns}
+        floors = floors_of(usual)
         unlabelled = [row for row in rows if not get_method(row[0]).needs_labels]
         best = {column: max(unlabelled, key=lambda row: _mean_of(groups[row, column])) for column in columns}
         for row in rows:
-            found = [accuracy_cell(row, column[0], groups[row, column], best[column] == row) for column in columns]
+            found = [
+                accuracy_cell(row, column[0], groups[row, column], best[column] == row)
+                + mark([one | {"direction": column[1]} for one in groups[row, column] if "failed" not in one], floors)
+                for column in columns
+            ]
             print(f"| {_row_title(row)} | {' | '.join(found)} |")
         print()
     for title, cell in (

@@ -31,7 +31,7 @@ def test_encoders_are_trained_once_and_protocols_and_precisions_have_rows_of_the
     ]
     earlier = records[0] | {"code": "as it was", "precision": "tf32"}
     path.write_text(path.read_text() + json.dumps(earlier) + "\n")
-    table = run(path, "--table-only").stdout.splitlines()[2:]
+    table = run(path, "--table-only").stdout.splitlines()[2:-2]
     cells = [[cell.strip() for cell in line.strip("|").split("|")][1:5] for line in table]
     assert cells == [
         ["released hidden=16 width=8 float32", "released", "digits", "2 × 2"],
@@ -60,3 +60,27 @@ def test_a_file_of_other_records_is_refused_and_left_alone(tmp_path: Path) -> No
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
     assert "line 1 of" in refused.stderr and "name another file" in refused.stderr
     assert path.read_text() == '{"ours_ms": 1.0}\n'
+
+
+def test_who_does_not_beat_what_nothing_was_trained_for_is_marked(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.jsonl"
+    few = ["--methods", "features", "prop", "dgi", "--splits", "2", "--seeds", "1", "--set"]
+    done = run(path, *few, "width=64")  # settings of their own are no row to beat
+    assert done.returncode == 0 and "†" not in done.stdout.splitlines()[-3], done.stderr
+    assert run(path, *few).returncode == 0
+    records = {one["method"]: one for one in map(json.loads, path.read_text().splitlines()) if not one["set"]}
+    assert records["prop"]["epochs"] is None and records["dgi"]["epochs"] == 1
+    result = fossil.embed("digits", method="prop", seed=0, device="cpu")
+    (row,) = fossil.evaluate(result, protocol="released", splits=2, device="cpu")
+    assert records["prop"]["accuracies"] == pytest.approx(row.accuracy.values, abs=1e-5)
+
+    def marked(**accuracies: list[float]) -> list[bool]:
+        lines = [one | {"accuracies": accuracies[name]} for name, one in records.items()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        printed = run(path, "--table-only").stdout
+        assert "† does not beat the better of features and propagated features" in printed
+        return ["†" in line for line in printed.splitlines() if line.startswith(tuple(f"| {name}" for name in records))]
+
+    assert marked(features=[0.5, 0.6], prop=[0.7, 0.8], dgi=[0.7, 0.9]) == [False, False, False]
+    assert marked(features=[0.5, 0.6], prop=[0.7, 0.8], dgi=[0.7, 0.8]) == [False, False, True]
+    assert marked(features=[0.9, 0.6], prop=[0.7, 0.7], dgi=[0.7, 0.75]) == [False, False, True]
