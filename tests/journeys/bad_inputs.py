@@ -202,6 +202,13 @@ asked("weights that fit in no memory", "digits", "--set", "width=100000000000000
 asked("an unknown preset", "digits", "--preset", "papre")
 asked("an unknown method", "digits", "--method", "fosil")
 asked("a method whose name is like no other", "digits", "--method", "word2vec")
+case("epochs for a method without training")(lambda folder: with_method("digits", "prop"))
+case("an unknown channel")(
+    lambda folder: ["embed", "digits", "--out", "out", "--method", "prop", "--set", "channels=identity,lwo"]
+)
+case("no channel that the graph has")(
+    lambda folder: ["embed", "digits", "--out", "out", "--method", "prop", "--set", "channels=[in, out]"]
+)
 case("a setting of another method")(lambda folder: with_method("digits", "dgi", "--set", "alpha=0.3"))
 asked("an unknown device", "digits", "--device", "gpu")
 asked("a device that is not there", "digits", "--device", "cuda:99")

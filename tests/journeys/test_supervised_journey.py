@@ -62,7 +62,7 @@ def test_a_run_is_scored_once_on_its_own_split_whatever_is_asked(runs: Path, nam
 def test_runs_of_several_seeds_share_a_row(runs: Path) -> None:
     done = here("evaluate", runs / "gcn-0", runs / "gcn-1", "--features", "--device", "cpu", env={"COLUMNS": "200"})
     assert done.status == 0, done.err
-    rows = [line for line in done.out.splitlines() if "FS-GCN" in line]
+    rows = [line for line in done.out.splitlines() if line.startswith("│") and "FS-GCN" in line]
     assert len(rows) == 1 and "2 × own split" in rows[0]
     assert re.search(r"FS-GCN epochs=3\s", rows[0])  # neither classes nor split seeds tell methods apart
     mean = np.mean([accuracy_by_hand(runs / name) for name in ("gcn-0", "gcn-1")])
