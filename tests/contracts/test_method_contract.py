@@ -73,7 +73,7 @@ def small_settings(kind: type[Method[Any]]) -> dict[str, Any]:
 
 def trainer(name: str, preset: str | None = None, *, graph: str = "plain", seed: int = 0, **changes: Any) -> Trainer:
     kind = get_method(name)
-    config = kind.configure(preset, small_settings(kind), changes)
+    config = kind.complete(kind.configure(preset, small_settings(kind), changes), make_graph(graph), seed)
     method = kind.build(config, make_graph(graph).num_features, seed)
     prepared = method.prepare(make_graph(graph), CPU)
     method.check_trainable(prepared)

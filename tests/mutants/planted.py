@@ -13,6 +13,7 @@ RELEASED = "tests/golden/test_fossil_released_loss.py"
 PAPER = "tests/golden/test_fossil_paper_step.py"
 FOSSIL = "tests/unit/methods/test_fossil.py"
 _METHOD = "src/fossil/methods/fossil/method.py"
+_CONTRAST = "src/fossil/methods/fossil/contrast.py"
 _PARTS = "src/fossil/methods/fossil/parts.py"
 _OBJECTIVE = ("tests/unit/ops/test_objective.py", "tests/unit/transport/test_problem.py")
 _BAPG = ("tests/unit/ops/test_bapg_iterations.py", "tests/unit/transport/test_bapg.py")
@@ -64,29 +65,29 @@ PLANTED: tuple[Planted, ...] = (
         (FOSSIL, RELEASED, PAPER),
     ),
     Planted(
-        "the second negative of pooled_cosine from another subgraph", _METHOD,
+        "the second negative of pooled_cosine from another subgraph", _CONTRAST,
         "rows_of(X, pairs.a), rows_of(Y, pairs.a)", "rows_of(X, pairs.a), rows_of(Y, pairs.b)", (FOSSIL,),
     ),
     Planted(
-        "the second negative of pooled_cosine an original one", _METHOD,
+        "the second negative of pooled_cosine an original one", _CONTRAST,
         "rows_of(X, pairs.a), rows_of(Y, pairs.a)", "rows_of(X, pairs.a), rows_of(X, pairs.a)", (FOSSIL,),
     ),
     # FOSSIL to the letter of the paper.
     Planted(
-        "Â of raw products", _METHOD,
+        "Â of raw products", _CONTRAST,
         "exponential_cost(V, V, config.temperature)", "exponential_cost(Y, Y, config.temperature)", (PAPER, FOSSIL),
     ),
     Planted(
-        "Â of H", _METHOD,
+        "Â of H", _CONTRAST,
         "exponential_cost(V, V, config.temperature)", "exponential_cost(U, U, config.temperature)", (PAPER, FOSSIL),
     ),
     Planted(
-        "feature costs of cosines always", _METHOD,
+        "feature costs of cosines always", _CONTRAST,
         'first, second = (U, V) if config.cost_similarity == "cosine" else (X, Y)', "first, second = U, V",
         (PAPER, FOSSIL),
     ),
     Planted(
-        "τ = 1 in the logit", _METHOD,
+        "τ = 1 in the logit", _CONTRAST,
         "(config.contrast_temperature or config.temperature)", "(config.contrast_temperature or 1.0)",
         (PAPER, FOSSIL),
     ),
@@ -107,7 +108,7 @@ PLANTED: tuple[Planted, ...] = (
         "self.config.subgraph_size, self.config.reach)", "self.config.subgraph_size)", (PAPER, FOSSIL),
     ),
     Planted(
-        "structures of the negatives left in place", _METHOD,
+        "structures of the negatives left in place", _CONTRAST,
         "torch.cat([of_second, rows_of(target, a), rows_of(of_second, b)])",
         "torch.cat([of_second, target, of_second])",
         (PAPER, RELEASED),

@@ -7,8 +7,9 @@ points to (`out`) or that point to it (`in`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,6 +75,16 @@ def channels_of(graph: Graph, names: Iterable[str] | None = None) -> tuple[Chann
     return tuple(CHANNELS[name] for name in found)
 
 
+def listed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings in which `channels`, if it is one text with commas between the names, is a tuple of them.
+
+    >>> listed({"channels": "low, low2"})
+    {'channels': ('low', 'low2')}
+    """
+    named = values.get("channels")
+    return {**values, "channels": tuple(map(str.strip, named.split(",")))} if isinstance(named, str) else values
+
+
 def check_channels(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names, each once, in the order given.
 
@@ -90,6 +101,22 @@ def check_channels(names: Iterable[str]) -> tuple[str, ...]:
     if not asked:
         raise SettingError("There is no channel to take.", remedy=f"Known names: {', '.join(CHANNELS)}.")
     return asked
+
+
+def called_for(graph: Graph) -> tuple[Channel, ...]:
+    """Return the channels that are not a mixture of others.
+
+    In a directed graph `low` averages over the node, those it points to and those that point to it, and a vector that
+    has these three apart needs no mixture of them; in an undirected one nothing tells them apart.
+    """
+    every = channels_of(graph)
+    return tuple(channel for channel in every if channel.operator != "low") if graph.is_directed else every
+
+
+def referees(channels: Iterable[Channel]) -> tuple[Channel, ...]:
+    """Return all channels that a graph with these ones has: those who say which of them to trust."""
+    directed = any(channel.operator in ("out", "in") for channel in channels)
+    return tuple(CHANNELS[name] for name in (_DIRECTED if directed else _UNDIRECTED))
 
 
 def operator(adjacency: sp.csr_array, name: str) -> sp.csr_array:

@@ -53,11 +53,14 @@ class NodeVectors(NamedTuple):
         vectors: N×D.
         fusion: λ, the weight of structure per node (N), where the method has such a thing.
         structure_share: how much of a vector comes from structure, 0 to 1 (N), where there is a λ.
+        channels: the share of each channel in what a node trusts, by name (N each, adding up to one), where the method
+            has channels.
     """
 
     vectors: Tensor
     fusion: Tensor | None = None
     structure_share: Tensor | None = None
+    channels: Mapping[str, Tensor] | None = None
 
 
 class Cost(NamedTuple):

@@ -40,25 +40,15 @@ and E·D for each hop. Memory is N·D for each channel and F·D for V; X stays s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from fossil.errors import GraphError
-from fossil.graph.channels import CHANNELS, Channel, channels_of, check_channels, operator
-from fossil.graph.graph import Features as Matrix
+from fossil.graph.channels import CHANNELS, Channel, channels_of, check_channels, listed
 from fossil.graph.graph import Graph
 from fossil.methods.base import Cost, NodeVectors, Untrained
-from fossil.ops.features import FeatureMatrix
-from fossil.ops.sparse import SparseMatrix
-from fossil.ops.svd import right_singular_vectors
-from fossil.ops.unit import unit_vectors
+from fossil.nn.channels import ChannelTensors, Reduction, seen_along
 from fossil.settings import Settings, setting
-
-_ORDINARY = (2.0**-10, 2.0**20)  # largest features whose squares, and lengths of rows, float32 holds with ease
 
 
 class FeaturesSettings(Settings):
@@ -80,22 +70,17 @@ class PropSettings(FeaturesSettings):
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
         """Build from plain values; channels may be one text, with commas between them."""
-        named = values.get("channels")
-        if isinstance(named, str):
-            values = {**values, "channels": tuple(name.strip() for name in named.split(","))}
-        built = super().build(values)
+        built = super().build(listed(values))
         if built.channels is not None:
             check_channels(built.channels)
         return built
 
 
-@dataclass(frozen=True, eq=False)
-class ChannelGraph:
-    """X (N×F), the channels, and for each of their operators S (N×N) on a device."""
+class ChannelGraph(NamedTuple):
+    """A graph on a device, and the channels that are taken."""
 
-    features: FeatureMatrix
+    tensors: ChannelTensors
     channels: tuple[Channel, ...]
-    operators: Mapping[str, SparseMatrix]
 
 
 class Features(Untrained[ChannelGraph]):
@@ -111,10 +96,7 @@ class Features(Untrained[ChannelGraph]):
     def __init__(self, config: FeaturesSettings, num_features: int) -> None:
         super().__init__(config, num_features)
         self.config = config
-        self.width = min(config.width, num_features)
-        self.directions: Tensor | None  # V, F×D; there is none where all features are kept
-        reduced = torch.zeros(num_features, self.width) if num_features > config.width else None
-        self.register_buffer("directions", reduced)
+        self.reduction = Reduction(num_features, config.width, config.oversampling, config.iterations)
 
     def channels(self, graph: Graph) -> tuple[Channel, ...]:
         """Return the channels to propagate along."""
@@ -122,47 +104,23 @@ class Features(Untrained[ChannelGraph]):
 
     def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
         """Move features and operators to `device`."""
-        if graph.num_features == 0:
-            raise GraphError(
-                f"{graph.name} has no features.", remedy="Make some from the edges with --structural-features."
-            )
         channels = self.channels(graph)
-        names = dict.fromkeys(channel.operator for channel in channels if channel.hops)
-        operators = {name: SparseMatrix.from_scipy(operator(graph.adjacency, name), device) for name in names}
-        return ChannelGraph(FeatureMatrix.from_host(_ordinary(graph.features), device), channels, operators)
+        return ChannelGraph(ChannelTensors.of(graph, channels, device), channels)
 
     def fit(self, prepared: ChannelGraph, random: torch.Generator) -> None:
         """Find V."""
-        if self.directions is not None:
-            config = self.config
-            options = {"oversampling": config.oversampling, "iterations": config.iterations}
-            self.directions.copy_(right_singular_vectors(prepared.features, self.width, random, **options))
+        self.reduction.fit(prepared.tensors.features, random)
 
     def memory(self, prepared: ChannelGraph) -> float:
         """Return about how many bytes the vectors take, and what they are made of on the way."""
-        nodes, columns = prepared.features.shape
-        return 4.0 * self.width * (nodes * (len(prepared.channels) + 4) + 6 * columns)
+        nodes, columns = prepared.tensors.features.shape
+        return 4.0 * self.reduction.width * (nodes * (len(prepared.channels) + 4) + 6 * columns)
 
     @torch.no_grad()
     def encode(self, prepared: ChannelGraph) -> NodeVectors:
         """Return what each node sees along every channel, side by side."""
-        start, channels = self._reduced(prepared.features), prepared.channels
-        vectors = start.new_empty(len(start), len(channels), self.width)
-        for name in dict.fromkeys(channel.operator for channel in channels):
-            places = {channel.hops: place for place, channel in enumerate(channels) if channel.operator == name}
-            seen = start
-            for hop in range(max(places) + 1):
-                seen = prepared.operators[name].matmul(seen) if hop else seen
-                if hop in places:
-                    vectors[:, places[hop]] = unit_vectors(seen)
-        return NodeVectors(vectors.flatten(1))
-
-    def _reduced(self, features: FeatureMatrix) -> Tensor:
-        """Return Z."""
-        if self.directions is not None:
-            return features.project(self.directions)
-        data = features.data
-        return data if isinstance(data, Tensor) else features.project(torch.eye(self.width, device=data.col.device))
+        start = self.reduction(prepared.tensors.features)
+        return NodeVectors(seen_along(start, prepared.channels, prepared.tensors).flatten(1))
 
 
 class Prop(Features):
@@ -187,11 +145,3 @@ class Prop(Features):
         """Return those of the settings, which every graph can be given; where nothing is said, those it has."""
         named = self.config.channels
         return channels_of(graph) if named is None else tuple(CHANNELS[name] for name in named)
-
-
-def _ordinary(features: Matrix) -> Matrix:
-    """Return X, or where its numbers are very large or small, X times a power of two: directions stay as they are."""
-    largest = float(abs(features).max())
-    if largest == 0 or _ORDINARY[0] <= largest <= _ORDINARY[1]:
-        return features
-    return features * np.float32(2.0 ** -np.frexp(largest)[1])

@@ -77,7 +77,7 @@ def test_wide_features_are_first_reduced_to_their_leading_directions(sparse: boo
     exact = np.linalg.svd(dense)[2][:5].T
     exact *= np.sign(exact[np.abs(exact).argmax(axis=0), range(5)])
     np.testing.assert_allclose(found.vectors, by_hand(graph, dense @ exact), atol=2e-3)
-    np.testing.assert_allclose(found.method.directions, exact, atol=2e-3)
+    np.testing.assert_allclose(found.method.reduction.directions, exact, atol=2e-3)
 
 
 def test_channels_are_chosen_by_name_and_a_run_keeps_those_it_has() -> None:
@@ -157,7 +157,7 @@ def test_new_nodes_have_vectors_in_the_same_coordinates(tmp_path: Path, width: i
     np.testing.assert_array_equal(run.embed(first).vectors, result.vectors)
     found = run.embed(other).vectors
     assert found.shape == result.vectors.shape  # the channels of a directed graph, though this one is not
-    directions = np.eye(9) if width > 9 else np.asarray(result.method.directions)
+    directions = np.eye(9) if width > 9 else np.asarray(result.method.reduction.directions)
     np.testing.assert_allclose(found[:, : min(width, 9)], normalize(other.features @ directions), atol=1e-5)
     out, into = (found[:, start * min(width, 9) : (start + 1) * min(width, 9)] for start in (3, 5))
     np.testing.assert_allclose(out, into, atol=1e-5)
@@ -204,4 +204,4 @@ def test_blocks_of_precision_do_not_reach_the_directions() -> None:
     plain = embed(graph, settings={"width": 4})
     with torch.autocast("cpu", torch.bfloat16):
         narrow = embed(graph, settings={"width": 4})
-    np.testing.assert_array_equal(plain.method.directions, narrow.method.directions)
+    np.testing.assert_array_equal(plain.method.reduction.directions, narrow.method.reduction.directions)

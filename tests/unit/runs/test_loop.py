@@ -94,7 +94,7 @@ def test_only_a_large_graph_is_timed_in_advance(monkeypatch: pytest.MonkeyPatch)
         prepared = model.prepare(ring().graph, torch.device("cpu"))
         assert isinstance(model, Fossil) and model.seconds(prepared) is None
         with monkeypatch.context() as patched:
-            patched.setattr("fossil.methods.fossil.method._MANY_NODES", 20)
+            patched.setattr("fossil.methods.fossil.contrast._MANY_NODES", 20)
             assert model.seconds(prepared) == expected  # a tick on the clock, for the square of the nodes
 
 

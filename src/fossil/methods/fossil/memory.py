@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fossil.methods.fossil.settings import FossilSettings
+import torch
+
+from fossil.methods.fossil.settings import ContrastSettings, FossilSettings
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.infonce import node_contrast_memory
 
@@ -23,15 +25,23 @@ def step_bytes(config: FossilSettings, graph: GraphTensors, tile_rows: int | Non
     losses = _IN_LOSSES_OF_ALL_ON_A_GPU if everywhere and device.type == "cuda" else _IN_THE_LOSSES
     moments = (_IN_THE_ENCODER, losses)
     per_node = max(hidden * config.hidden + width * config.width for hidden, width in moments)
+    floats = nodes * per_node + 8 * graph.adjacency.num_entries
+    return 4.0 * floats + contrast_bytes(config, nodes, config.width, tile_rows, device)
+
+
+def contrast_bytes(
+    config: ContrastSettings, nodes: int, width: int, tile_rows: int | None, device: torch.device
+) -> float:
+    """Return about what the contrasts of rows of this width take, and whatever the first step loads."""
     drawn = config.num_anchors * config.subgraph_size
     kept = 0
     if config.node_contrast != "none" and tile_rows is None:
+        everywhere = config.node_contrast == "all_nodes"
         kept = node_contrast_memory(nodes if everywhere else min(nodes, drawn), device)
-    floats = nodes * per_node + 8 * graph.adjacency.num_entries + 12 * drawn * config.width
-    return 4.0 * floats + kept + _LOADED[device.type]
+    return 48.0 * drawn * width + kept + _LOADED[device.type]
 
 
-def smaller_tiles(config: FossilSettings, tile_rows: int | None) -> int | None:
+def smaller_tiles(config: ContrastSettings, tile_rows: int | None) -> int | None:
     """Return half as many rows for the tiles of the node loss; None where they cannot be smaller, or there is none."""
     if config.node_contrast == "none" or tile_rows == _FEWEST_TILE_ROWS:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from fossil.methods.fossil.settings import FossilSettings
+from fossil.methods.fossil.settings import ContrastSettings, FossilSettings
 from fossil.nn.encoders import DecoupledEncoder, Encoder, GCNEncoder, GCNIIEncoder
 from fossil.nn.fusion import FusionGate
 from fossil.nn.generators import (
@@ -55,7 +55,7 @@ def make_gate(config: FossilSettings) -> FusionGate | None:
     )
 
 
-def make_solver(config: FossilSettings) -> BAPG:
+def make_solver(config: ContrastSettings) -> BAPG:
     """Return the transport solver of Appendix A."""
     return BAPG(
         step=config.bapg_step,

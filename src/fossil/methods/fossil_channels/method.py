@@ -1,0 +1,177 @@
+"""FOSSIL with channels from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fossil.graph.channels import CHANNELS, Channel, called_for, channels_of, referees
+from fossil.graph.graph import Graph
+from fossil.graph.structure import undirected
+from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Record
+from fossil.methods.fossil.contrast import SubgraphContrast
+from fossil.methods.fossil.memory import contrast_bytes
+from fossil.methods.fossil.records import describe_pairs, describe_step
+from fossil.methods.fossil_channels.settings import ChannelSettings
+from fossil.nn.agreement import agreement, channel_weights, landmarks_of
+from fossil.nn.channels import ChannelEncoder, ChannelTensors, Reduction, seen_along
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.streams import side
+from fossil.sampling.subgraphs import SubgraphSampler
+from fossil.settings import Settings
+
+_JUDGED = 128  # columns of the untrained rows that channels are judged by
+# Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most.
+_OF_AN_OPERATOR, _OF_A_CHANNEL = 6, 14
+
+
+class ChannelGraph(NamedTuple):
+    """A graph as FOSSIL with channels trains on it: subgraphs are drawn along edges of either direction."""
+
+    tensors: ChannelTensors
+    sampler: SubgraphSampler
+
+
+class FossilChannels(SubgraphContrast[ChannelGraph]):
+    """FOSSIL with a channel for each way to see a node's surroundings, weighed by how far the others confirm it."""
+
+    name = "fossil_channels"
+    title = "FOSSIL channels"
+    paper = "this library, after Sangare et al., TMLR 2025"
+    cost = Cost("2", "nnz(X)·D + E·D + N·D² + S·T·K³ + N²·D", "N·D + E + S·K·(K + D)")
+    epochs = 150
+    Config = ChannelSettings
+    config: ChannelSettings
+    filled_in = ("channels",)
+    small: ClassVar[Mapping[str, Any]] = {
+        "hidden": 12, "width": 6, "untrained": 4, "num_anchors": 20, "subgraph_size": 4,
+    }  # fmt: skip
+
+    def __init__(self, config: ChannelSettings, num_features: int) -> None:
+        super().__init__(config, num_features)
+        self.channels = self.chosen(config)
+        self.reduction = Reduction(num_features, max(config.untrained, _JUDGED))
+        self.encoder = ChannelEncoder(num_features, self.channels, config.hidden, config.width, config.dropout)
+        self.weights: Tensor
+        self.register_buffer("weights", torch.full((len(self.channels),), len(self.channels) ** -0.5))
+
+    @classmethod
+    def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
+        """Return the settings with the channels that the graph calls for, or those of the given names that it has."""
+        assert isinstance(config, ChannelSettings)
+        found = called_for(graph) if config.channels is None else channels_of(graph, config.channels)
+        return config.updated({"channels": tuple(channel.name for channel in found)})
+
+    @staticmethod
+    def chosen(config: ChannelSettings) -> tuple[Channel, ...]:
+        """Return the channels of complete settings; of others, those of an undirected graph."""
+        return tuple(CHANNELS[name] for name in config.channels) if config.channels else referees(())
+
+    @property
+    def row_width(self) -> int:
+        """Columns of H: D for each channel."""
+        return len(self.channels) * self.config.width
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """Return the encoder."""
+        config = self.config
+        return {"encoder": ParameterGroup(list(self.encoder.parameters()), config.learning_rate, config.weight_decay)}
+
+    def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
+        """Move the graph to `device`."""
+        tensors = ChannelTensors.of(graph, referees(self.channels), device)
+        edges = SparseMatrix.from_scipy(undirected(graph.adjacency), device)
+        sampler = SubgraphSampler(edges.crow, edges.col, self.config.subgraph_size, self.config.reach)
+        return ChannelGraph(tensors, sampler)
+
+    def check_trainable(self, prepared: ChannelGraph) -> None:
+        """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
+        prepared.sampler.check_fillable("Lower subgraph_size, or take method prop, which trains nothing.")
+
+    # Which channels to trust.
+
+    @torch.no_grad()
+    def fit(self, prepared: ChannelGraph, random: torch.Generator) -> None:
+        """Find the directions of wide features, and from what nobody trained the weights of the channels."""
+        self.reduction.fit(prepared.tensors.features, random)
+        if self.config.weighting != "equal":
+            marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
+            self.weights.copy_(self.weigh(self.judged(prepared, marks).mean(0)))
+
+    def judged(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
+        """Return the agreement of others with each channel, for each of these nodes (all when None): N×C."""
+        judges = referees(self.channels)
+        start = self.reduction(prepared.tensors.features)[:, :_JUDGED]
+        rows = seen_along(start, judges, prepared.tensors)
+        marks = landmarks_of(len(rows), rows.device)
+        places = [judges.index(channel) for channel in self.channels]
+        return agreement(rows, judges, marks, nodes)[:, places]
+
+    def weigh(self, agreed: Tensor) -> Tensor:
+        """Return the weights of the channels, …×C, whose squares add up to one."""
+        return channel_weights(agreed, self.channels, self.config.sharpness)
+
+    # Two views, and what is asked of them.
+
+    def view(self, prepared: ChannelGraph, random: torch.Generator) -> Tensor:
+        """Return H (N×CD) under fresh dropout: cosines of two nodes are weighted means of those of their channels."""
+        rows: Tensor = self.encoder(prepared.tensors, random)
+        return (rows * self.weights[:, None]).flatten(1)
+
+    def step(self, prepared: ChannelGraph, random: torch.Generator) -> Iterator[Objective]:
+        """Yield L_ot + L_node."""
+        H, H_hat = self.view(prepared, random), self.view(prepared, random)
+        pairs = side(self.sample, prepared.sampler, random)  # Section 4.5
+        compared = self.compared(H, H_hat, pairs.subgraphs)
+        ot, solution = None, None
+        if self.config.subgraph_contrast:
+            ot, solution = side(self.subgraph_loss, compared, pairs)  # 4.6.1
+        node = self.node_loss(compared)  # 4.6.2
+
+        terms = {name: term for name, term in (("ot", ot), ("node", node)) if term is not None}
+
+        def diagnose() -> Record:
+            return {
+                "contrast": torch.stack(list(terms.values())).sum(),
+                **describe_step(H, None, pairs.subgraphs),
+                **describe_pairs(solution, pairs.subgraphs, self.config.solver_iterations),
+            }
+
+        yield Objective(terms, ("encoder",), diagnose)
+
+    # What comes out.
+
+    @torch.no_grad()
+    def encode(self, prepared: ChannelGraph) -> NodeVectors:
+        """Return the trained rows of every channel and the untrained ones beside them, and what each node trusts."""
+        rows = [self.encoder(prepared.tensors)]
+        if self.config.untrained:
+            start = self.reduction(prepared.tensors.features)[:, : self.config.untrained]
+            rows.append(seen_along(start, self.channels, prepared.tensors))
+        of_node = self.weigh(self.judged(prepared))
+        weights = of_node if self.config.weighting == "node" else self.weights.expand_as(of_node)
+        vectors = (torch.cat(rows, 2) * weights[..., None]).flatten(1)
+        shares = of_node.square()
+        return NodeVectors(vectors, channels={each.name: shares[:, i] for i, each in enumerate(self.channels)})
+
+    def memory(self, prepared: ChannelGraph) -> float:
+        """Return about how many bytes a step takes beside the prepared graph, or encoding, whichever is more."""
+        config, nodes = self.config, prepared.sampler.num_nodes
+        operators = len({channel.operator for channel in self.channels})
+        entries = sum(matrix.num_entries for matrix in prepared.tensors.operators.values())
+        floats = nodes * (_OF_AN_OPERATOR * operators * config.hidden + _OF_A_CHANNEL * self.row_width) + 8 * entries
+        return 4.0 * floats + contrast_bytes(
+            config, nodes, self.row_width, self.tile_rows, prepared.sampler.degree.device
+        )
+
+
+class FossilChannelsV2(FossilChannels):
+    """The same, but a node is contrasted with the nodes of the sampled subgraphs, however large the graph is."""
+
+    name = "fossil_channels_v2"
+    title = "FOSSIL channels v2"
+    cost = Cost("2", "nnz(X)·D + E·D + N·D² + S·T·K³ + (S·K)²·D", "N·D + E + S·K·(K + D)")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {"node_contrast": "subgraph_nodes"}}

@@ -1,0 +1,71 @@
+"""Which channels can be trusted, without labels: those whose idea of who is like whom the other channels share.
+
+A channel that tells something about the nodes is confirmed by channels that read the graph in other ways; noise is
+confirmed by nobody. Measured node by node, and for the graph as the mean over nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fossil.graph.channels import Channel
+from fossil.ops.unit import unit_vectors
+
+LANDMARKS = 1024
+"""Nodes, evenly spaced, that every node is compared with."""
+
+FLOOR = 0.1
+"""Least agreement of the identity: where the channels of a graph confirm nothing, the node's own features remain."""
+
+_CHUNK = 1 << 24  # similarities at a time
+
+
+def landmarks_of(nodes: int, device: torch.device) -> Tensor:
+    """Return the numbers of the nodes that all are compared with, evenly spaced."""
+    return torch.arange(0, nodes, max(1, -(-nodes // LANDMARKS)), device=device)
+
+
+def agreement(rows: Tensor, channels: Sequence[Channel], landmarks: Tensor, nodes: Tensor | None = None) -> Tensor:
+    """Return for each node and channel how far other channels agree about whom the node is like, N×C from -1 to 1.
+
+    Along each channel a node has a profile: its similarities to the landmarks, itself left out. The agreement is the
+    correlation of two profiles, averaged over the channels of other operators; those of the same operator do not
+    count, because one hop and two hops are alike whatever they see.
+
+    Args:
+        rows: unit vectors of all nodes, N×C×D.
+        channels: C of them.
+        landmarks: M nodes.
+        nodes: those that are asked for; all when None.
+    """
+    centred = rows - rows.mean(0)
+    marks = centred[landmarks].permute(1, 2, 0)  # C×D×M
+    operators = [channel.operator for channel in channels]
+    other = torch.tensor([[a != b for b in operators] for a in operators], dtype=rows.dtype, device=rows.device)
+    weights = other / other.sum(1, keepdim=True).clamp_min(1)
+    asked = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
+    parts = []
+    for chunk in asked.split(max(1, _CHUNK // (len(channels) * len(landmarks)))):
+        counted = (chunk[:, None] != landmarks).to(rows.dtype)
+        similarities = centred[chunk].transpose(0, 1) @ marks  # C×n×M
+        mean = (similarities * counted).sum(2, keepdim=True) / counted.sum(1).clamp_min(1)[:, None]
+        profiles = unit_vectors((similarities - mean) * counted)
+        parts.append(torch.einsum("anm,bnm,ab->na", profiles, profiles, weights))
+    return torch.cat(parts)
+
+
+def channel_weights(agreed: Tensor, channels: Sequence[Channel], sharpness: float) -> Tensor:
+    """Return the weight of each channel, from how far others agree with it: rows of length one, …×C.
+
+    Args:
+        agreed: agreement, …×C.
+        channels: C of them.
+        sharpness: exponent; zero weighs all alike.
+    """
+    least = torch.tensor([0.0 if channel.hops else FLOOR for channel in channels], device=agreed.device)
+    trusted = torch.maximum(agreed, least) ** sharpness
+    nothing = trusted.sum(-1, keepdim=True) == 0
+    return unit_vectors(torch.where(nothing, torch.ones_like(trusted), trusted))

@@ -1,0 +1,143 @@
+"""Channels on a device: what a node sees along each of them, with nothing trained and through an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fossil.errors import GraphError
+from fossil.graph.channels import Channel, operator
+from fossil.graph.graph import Features, Graph
+from fossil.ops.activation import biased_activation
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
+from fossil.ops.svd import right_singular_vectors
+from fossil.ops.unit import unit_vectors
+
+_ORDINARY = (2.0**-10, 2.0**20)  # largest features whose squares, and lengths of rows, float32 holds with ease
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelTensors:
+    """A graph with channels on a device.
+
+    Attributes:
+        features: X, N×F.
+        operators: S by name, N×N; the identity needs none.
+    """
+
+    features: FeatureMatrix
+    operators: Mapping[str, SparseMatrix]
+
+    @classmethod
+    def of(cls, graph: Graph, channels: Iterable[Channel], device: torch.device) -> ChannelTensors:
+        """Move features, and the operators of these channels, to `device`.
+
+        Raises:
+            GraphError: the graph has no features.
+        """
+        if graph.num_features == 0:
+            raise GraphError(
+                f"{graph.name} has no features.", remedy="Make some from the edges with --structural-features."
+            )
+        names = dict.fromkeys(channel.operator for channel in channels if channel.hops)
+        operators = {name: SparseMatrix.from_scipy(operator(graph.adjacency, name), device) for name in names}
+        return cls(FeatureMatrix.from_host(_ordinary(graph.features), device), operators)
+
+    def hop(self, channel: Channel, values: Tensor, times: int = 1) -> Tensor:
+        """Return what each node sees of `values` (N×D) so many hops along a channel."""
+        for _ in range(times):
+            values = self.operators[channel.operator].matmul(values)
+        return values
+
+
+def seen_along(start: Tensor, channels: Sequence[Channel], graph: ChannelTensors) -> Tensor:
+    """Return what each node sees of `start` (N×D) along every channel, in rows of length one: N×C×D."""
+    rows = start.new_empty(len(start), len(channels), start.shape[1])
+    for name in dict.fromkeys(channel.operator for channel in channels):
+        places = {channel.hops: place for place, channel in enumerate(channels) if channel.operator == name}
+        seen = start
+        for hop in range(max(places) + 1):
+            seen = graph.operators[name].matmul(seen) if hop else seen
+            if hop in places:
+                rows[:, places[hop]] = unit_vectors(seen)
+    return rows
+
+
+class Reduction(nn.Module):
+    """Z = X V: all features, or, where there are more than `width`, their leading right singular directions.
+
+    Args:
+        in_features: F.
+        width: how many are kept.
+        oversampling: directions that the singular value decomposition follows beyond them.
+        iterations: multiplications by Xᵀ X in it.
+    """
+
+    def __init__(self, in_features: int, width: int, oversampling: int = 10, iterations: int = 4) -> None:
+        super().__init__()
+        self.width = min(width, in_features)
+        self.options = {"oversampling": oversampling, "iterations": iterations}
+        self.directions: Tensor | None  # V, F×D; there is none where all features are kept
+        self.register_buffer("directions", torch.zeros(in_features, width) if in_features > width else None)
+
+    def fit(self, features: FeatureMatrix, random: torch.Generator) -> None:
+        """Find V."""
+        if self.directions is not None:
+            self.directions.copy_(right_singular_vectors(features, self.width, random, **self.options))
+
+    def forward(self, features: FeatureMatrix) -> Tensor:
+        """Return Z, N×D."""
+        if self.directions is not None:
+            return features.project(self.directions)
+        data = features.data
+        return data if isinstance(data, Tensor) else features.project(torch.eye(self.width, device=data.col.device))
+
+
+class ChannelEncoder(nn.Module):
+    """Two layers along every channel: the first takes one hop and shares its weights, the second takes the others.
+
+    Args:
+        in_features: F.
+        channels: C of them.
+        hidden: width of the first layer.
+        width: D, width of the second along each channel.
+        drop: dropout of the features in training mode.
+    """
+
+    def __init__(self, in_features: int, channels: Sequence[Channel], hidden: int, width: int, drop: float) -> None:
+        super().__init__()
+        self.channels = tuple(channels)
+        self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_features, hidden)))
+        self.first_bias = nn.Parameter(torch.zeros(hidden))
+        self.first_prelu = nn.PReLU()
+        weights = [nn.init.xavier_uniform_(torch.empty(hidden, width)) for _ in self.channels]
+        self.second = nn.ParameterList([nn.Parameter(weight) for weight in weights])
+        self.second_bias = nn.Parameter(torch.zeros(len(self.channels) * width))
+        self.second_prelu = nn.PReLU()
+        self.drop = drop
+
+    def forward(self, graph: ChannelTensors, random: torch.Generator | None = None) -> Tensor:
+        """Return a vector of length one for each node and channel, N×C×D; with `random` in training mode."""
+        projected = graph.features.dropout(self.drop, random).project(self.first)
+        hidden: dict[str, Tensor] = {}
+        rows = []
+        for channel, weight in zip(self.channels, self.second, strict=True):
+            if channel.operator not in hidden:
+                spread = graph.hop(channel, projected) if channel.hops else projected
+                hidden[channel.operator] = biased_activation(spread, self.first_bias, self.first_prelu)
+            rows.append(graph.hop(channel, hidden[channel.operator] @ weight, max(channel.hops - 1, 0)))
+        joined = biased_activation(torch.cat(rows, 1), self.second_bias, self.second_prelu)
+        return unit_vectors(joined.view(len(joined), len(self.channels), -1))
+
+
+def _ordinary(features: Features) -> Features:
+    """Return X, or where its numbers are very large or small, X times a power of two: directions stay as they are."""
+    largest = float(abs(features).max())
+    if largest == 0 or _ORDINARY[0] <= largest <= _ORDINARY[1]:
+        return features
+    return features * np.float32(2.0 ** -np.frexp(largest)[1])
