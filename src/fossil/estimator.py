@@ -53,6 +53,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Attributes:
         embedding_: N×D vectors of the graph it was fitted to.
         fusion_: λ per node, where the method has it.
+        channels_: how far each node trusts each channel, by name, where the method has them.
         ids_: node ids, in the order of the rows.
         n_features_in_: F.
         history_: one record an epoch.
@@ -139,6 +140,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             _refuse_as_feature(np.asarray(y), rows, plan.loaded)
         result = fit(plan)
         self.embedding_, self.fusion_, self.ids_ = result.vectors, result.fusion, result.ids
+        self.channels_ = result.channels
         self.n_features_in_ = result.graph.num_features
         self.history_ = result.history
         self.plan_ = plan.loaded.plan

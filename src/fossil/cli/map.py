@@ -16,7 +16,7 @@ def command(
         None,
         "--colour",
         "--color",
-        help="What the colour of a node says: label (where there are labels, the default), lambda or none.",
+        help="What the colour of a node says: label (where there are labels, the default), lambda, channel or none.",
     ),
     force: bool = typer.Option(False, "--force", help="Replace the file."),
 ) -> None:

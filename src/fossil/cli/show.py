@@ -91,5 +91,9 @@ def show_result(console: Console, result: FitResult) -> None:
             f"λ (weight of structure per node): mean {mean}, median {median}, "
             f"from {low} to {high} on 98 % of the nodes{part}"
         )
+    if "channels" in summary:
+        ranked = sorted(summary["channels"].items(), key=lambda item: -item[1]["share"])
+        parts = (f"{name} {percent(each['share'])} ({percent(each['first_of'])})" for name, each in ranked)
+        console.print(f"channels, share of a vector (of nodes that trust it most): {', '.join(parts)}")
     if NodeClassification(PROTOCOLS["paper"]).can_score(result.graph, result.config.seed):
         console.print(f"next: fossil evaluate {result.path}")

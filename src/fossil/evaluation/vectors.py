@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -19,10 +20,11 @@ from fossil.readers.frame import id_texts
 from fossil.readers.planning import ColumnChoices
 from fossil.readers.registry import table_readers
 from fossil.readers.tables import id_column
+from fossil.runs.folder import CHANNEL
 
 _VECTOR_KEYS = ("vectors", "embeddings")
 _ID_KEYS = ("ids", "node_ids")
-_NO_VECTOR = "fusion"  # a column that `fossil embed` writes beside the vectors
+_NO_VECTOR = re.compile(f"fusion|{CHANNEL}.*")  # columns that `fossil embed` writes beside the vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ def _from_arrays(file: Path) -> tuple[list[str] | None, Array]:
 def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array]:
     frame = reader.read_frame(file)
     key, _ = id_column(frame, ColumnChoices(), None)
-    columns = {name: cells for name, cells in frame.columns.items() if name not in (key, _NO_VECTOR)}
+    columns = {name: cells for name, cells in frame.columns.items() if name != key and not _NO_VECTOR.fullmatch(name)}
     numbers = {name: as_floats(cells) for name, cells in columns.items()}
     for name, values in numbers.items():
         bad = np.flatnonzero(~np.isfinite(values))

@@ -53,14 +53,21 @@ class NodeVectors(NamedTuple):
         vectors: N×D.
         fusion: λ, the weight of structure per node (N), where the method has such a thing.
         structure_share: how much of a vector comes from structure, 0 to 1 (N), where there is a λ.
-        channels: the share of each channel in what a node trusts, by name (N each, adding up to one), where the method
-            has channels.
+        channels: how far each node trusts each channel, by name (N each, adding up to one), where there are channels.
+        channel_shares: the share of each channel in the vectors, by name.
     """
 
     vectors: Tensor
     fusion: Tensor | None = None
     structure_share: Tensor | None = None
     channels: Mapping[str, Tensor] | None = None
+    channel_shares: Mapping[str, float] | None = None
+
+    def on_host(self) -> Self:
+        """Return the same in the host's memory, in float32."""
+        fusion, share = (None if each is None else each.float().cpu() for each in (self.fusion, self.structure_share))
+        channels = None if self.channels is None else {name: each.cpu() for name, each in self.channels.items()}
+        return type(self)(self.vectors.float().cpu(), fusion, share, channels, self.channel_shares)
 
 
 class Cost(NamedTuple):

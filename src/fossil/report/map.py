@@ -1,7 +1,8 @@
-"""One picture of a run: the nodes on a plane, coloured by label or by the weight of structure."""
+"""One picture of a run: the nodes on a plane, coloured by label, by the weight of structure or by channel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,9 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     Args:
         path: `.png`, `.pdf` or `.svg`; what stands there is replaced.
         run: a finished run, or what `fossil.embed` returned.
-        colour: what it says: `label`, `lambda` (the weight of structure, where the method has it) or `none`; when None
-            the label, where there is one class per node.
+        colour: what it says: `label`, `lambda` (the weight of structure, where the method has it), `channel` (the one
+            that the node trusts most, where it has them) or `none`; when None the label, where there is one class per
+            node.
 
     Raises:
         SettingError: matplotlib is not installed, or the run has not what the colour is to say.
@@ -71,7 +73,11 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     positions, how = flatten(found.vectors)
     axes = figure.add_subplot()
     if chosen == "label":
-        _scatter_classes(axes, positions, graph)
+        assert graph.labels is not None
+        _scatter_classes(axes, positions, graph.labels, graph.label_names or range(graph.num_classes))
+    elif chosen == "channel":
+        assert found.channels is not None
+        _scatter_classes(axes, positions, np.argmax(list(found.channels.values()), axis=0), list(found.channels))
     else:
         points = axes.scatter(positions[:, 0], positions[:, 1], s=6, c=found.fusion if chosen == "lambda" else None)
         if chosen == "lambda":
@@ -109,24 +115,28 @@ def _has_classes(graph: Graph) -> bool:
 
 
 def _check_colour(colour: str, found: Embeddings, graph: Graph) -> None:
-    possible = {"label": _has_classes(graph), "lambda": found.fusion is not None, "none": True}
+    possible = {
+        "label": _has_classes(graph),
+        "lambda": found.fusion is not None,
+        "channel": found.channels is not None,
+        "none": True,
+    }
     if colour not in possible:
         raise SettingError(f"colour={colour!r} is not accepted.", remedy=nearest(colour, possible))
     if not possible[colour]:
-        missing = "one class for each node" if colour == "label" else "λ for each node"
+        missing = {"label": "one class for each node", "lambda": "λ for each node", "channel": "channels"}[colour]
         others = " or ".join(other for other, has in possible.items() if has)
         raise SettingError(f"colour={colour!r} needs {missing}, which is not there.", remedy=f"Use {others}.")
 
 
-def _scatter_classes(axes: Any, positions: Array, graph: Graph) -> None:
-    assert graph.labels is not None
-    names = graph.label_names or tuple(str(number) for number in range(graph.num_classes))
-    unknown = graph.labels < 0
+def _scatter_classes(axes: Any, positions: Array, numbers: Array, names: Sequence[object]) -> None:
+    """Draw each node in the colour of its number; those below zero are unknown."""
+    unknown = numbers < 0
     if unknown.any():
         axes.scatter(*positions[unknown].T, s=6, label="unknown", color="lightgrey")
     for number, name in enumerate(names):
-        mine = graph.labels == number
+        mine = numbers == number
         if mine.any():
-            axes.scatter(*positions[mine].T, s=6, label=name, color=f"C{number % 10}")
+            axes.scatter(*positions[mine].T, s=6, label=str(name), color=f"C{number % 10}")
     if len(names) <= _MOST_NAMES and axes.collections:
         axes.legend(markerscale=3, fontsize="small", loc="best")

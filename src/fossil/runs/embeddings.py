@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from fossil.errors import FossilError, UnknownNodeError
 from fossil.graph.graph import Array, Graph
-from fossil.methods.base import Method
+from fossil.methods.base import Method, NodeVectors
 from fossil.runs.config import RunConfig
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Embeddings(Mapping[Any, Array]):
         ids: N node ids.
         vectors: N×D float32.
         fusion: λ per node (N), where the method has it.
+        channels: how far each node trusts each channel, by name (N each, adding up to one), where the method has them.
 
     >>> found = Embeddings(np.array(["ada", "bob"]), np.eye(2, dtype=np.float32), None)
     >>> found
@@ -44,6 +45,7 @@ class Embeddings(Mapping[Any, Array]):
     ids: Array
     vectors: Array
     fusion: Array | None
+    channels: Mapping[str, Array] | None = field(default=None, kw_only=True)
 
     def __getitem__(self, key: object) -> Array:
         """Return the vector of one node, by its id.
@@ -122,3 +124,11 @@ class FitResult(Embeddings):
     def _shown(self) -> dict[str, object]:
         asked = {"graph": self.config.graph, "method": self.config.method, "seed": self.config.seed}
         return super()._shown() | asked | {"epochs": len(self.history)}
+
+
+def as_arrays(encoded: NodeVectors, first: int = 0) -> tuple[Array, Array | None, dict[str, Array] | None]:
+    """Return vectors, λ and trust in channels, the latter two where there are any, of the nodes from `first` on."""
+    found = encoded.on_host()
+    fusion = None if found.fusion is None else found.fusion.numpy()[first:]
+    channels = None if found.channels is None else {name: each.numpy()[first:] for name, each in found.channels.items()}
+    return found.vectors.numpy()[first:], fusion, channels

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from fossil.errors import GraphError, SettingError
-from fossil.graph.graph import Array, Graph
-from fossil.methods.base import Method, NodeVectors
+from fossil.graph.graph import Graph
+from fossil.methods.base import Method
 from fossil.methods.registry import Kind
-from fossil.runs.embeddings import FitResult
+from fossil.runs.embeddings import FitResult, as_arrays
 from fossil.runs.folder import claim_folder, withdraw_results, write_embeddings, write_inputs
 from fossil.runs.loop import train
 from fossil.runs.plan import Plan
@@ -65,7 +65,8 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
     with lack_of_memory_as(too_large):
         trainer.close()
         encoded = model.eval().encode(prepared)
-    result = FitResult(graph.ids, *_on_host(encoded), graph, model, config, history.records, out)
+    vectors, fusion, channels = as_arrays(encoded)
+    result = FitResult(graph.ids, vectors, fusion, graph, model, config, history.records, out, channels=channels)
     summary = summarize(result, encoded, plan.epochs, config.preset)
     if not kind.trained:  # no record of an epoch has the time
         summary["seconds"] = round(history.elapsed, 4)
@@ -109,8 +110,3 @@ def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch
         )
     if model.trained:
         reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {device}{there}")
-
-
-def _on_host(encoded: NodeVectors) -> tuple[Array, Array | None]:
-    vectors: Array = encoded.vectors.float().cpu().numpy()
-    return vectors, None if encoded.fusion is None else encoded.fusion.float().cpu().numpy()

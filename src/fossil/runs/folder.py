@@ -7,7 +7,7 @@ encoding.json           how columns became features, where the input had columns
 history.jsonl           one record an epoch
 checkpoint.safetensors  everything needed to go on
 weights.safetensors     the trained method
-embeddings.npz          ids, vectors, fusion (and .parquet where pyarrow is installed)
+embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
 summary.json            written last: a folder that has it is finished
 """
 
@@ -24,6 +24,9 @@ from fossil.readers.npz import write_npz
 from fossil.runs.config import RunConfig
 from fossil.runs.embeddings import Embeddings
 from fossil.storage import write_arrays, write_atomically, write_json, write_yaml
+
+CHANNEL = "channel_"
+"""What the names of arrays begin with that say how far each node trusts a channel."""
 
 FILES = (
     "config.yaml",
@@ -103,17 +106,16 @@ def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], gra
 
 def write_embeddings(path: Path, found: Embeddings) -> None:
     """Write embeddings keyed by node id as NPZ, and as Parquet where pyarrow is installed."""
-    arrays = {"ids": found.ids, "vectors": found.vectors} | ({} if found.fusion is None else {"fusion": found.fusion})
-    write_arrays(path / "embeddings.npz", arrays, compress=False)
+    beside = {} if found.fusion is None else {"fusion": found.fusion}
+    beside |= {f"{CHANNEL}{name}": shares for name, shares in (found.channels or {}).items()}
+    write_arrays(path / "embeddings.npz", {"ids": found.ids, "vectors": found.vectors} | beside, compress=False)
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         return
     columns = {"id": found.ids} | {f"v{i}": np.ascontiguousarray(column) for i, column in enumerate(found.vectors.T)}
-    if found.fusion is not None:
-        columns["fusion"] = found.fusion
-    write_atomically(path / "embeddings.parquet", lambda stream: pq.write_table(pa.table(columns), stream))
+    write_atomically(path / "embeddings.parquet", lambda stream: pq.write_table(pa.table(columns | beside), stream))
 
 
 def _refuse_file(path: Path) -> None:

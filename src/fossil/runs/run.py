@@ -18,8 +18,8 @@ from fossil.readers.encoding import EncodingPlan
 from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
 from fossil.runs.config import FORMAT, RunConfig
-from fossil.runs.embeddings import Embeddings
-from fossil.runs.folder import claim_vectors_folder, write_embeddings
+from fossil.runs.embeddings import Embeddings, as_arrays
+from fossil.runs.folder import CHANNEL, claim_vectors_folder, write_embeddings
 from fossil.storage import read_arrays, read_json, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
@@ -84,7 +84,7 @@ class Run:
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
-        """`ids`, `vectors` and, where the method has it, `fusion`; RunError where the run is not finished."""
+        """`ids`, `vectors`, and `fusion` or `channel_NAME` where the method has it; RunError for an unfinished run."""
         self.check_finished()
         path = self.path / "embeddings.npz"
         arrays = read_arrays(path)
@@ -95,7 +95,9 @@ class Run:
     @property
     def embeddings(self) -> Embeddings:
         """The vectors of the graph's nodes; RunError where the run is not finished."""
-        return Embeddings(self.arrays["ids"], self.arrays["vectors"], self.arrays.get("fusion"))
+        ids, vectors, fusion = self.arrays["ids"], self.arrays["vectors"], self.arrays.get("fusion")
+        channels = {name.removeprefix(CHANNEL): each for name, each in self.arrays.items() if name.startswith(CHANNEL)}
+        return Embeddings(ids, vectors, fusion, channels=channels or None)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
@@ -139,7 +141,7 @@ class Run:
         )
         with lack_of_memory_as(too_large):
             encoded = method.to(target).encode(method.prepare(graph, target))
-        return NodeVectors(encoded.vectors.cpu(), None if encoded.fusion is None else encoded.fusion.cpu())
+        return encoded.on_host()
 
     def embed(
         self,
@@ -172,8 +174,8 @@ class Run:
             claim_vectors_folder(folder, force=force)
         graph, first = self._graph_of(source, None if edges is None else Path(edges), attach)
         encoded = self.encode(graph, device)
-        fusion = None if encoded.fusion is None else encoded.fusion.numpy()[first:]
-        found = NewEmbeddings(graph.ids[first:], encoded.vectors.numpy()[first:], fusion, graph)
+        vectors, fusion, channels = as_arrays(encoded, first)
+        found = NewEmbeddings(graph.ids[first:], vectors, fusion, graph, channels=channels)
         if folder is not None:
             write_embeddings(folder, found)
             named = str(source) if isinstance(source, str | Path) else type(source).__name__

@@ -45,6 +45,12 @@ def summarize(result: FitResult, encoded: NodeVectors, epochs: int, preset: str)
         summary["structure_share"] = _distribution(encoded.structure_share.cpu().numpy())
         if summary["structure_share"]["mean"] < _IGNORED:
             findings.append(_edges_ignored(result, summary["lambda"], summary["structure_share"]["mean"]))
+    if result.channels is not None and encoded.channel_shares is not None:
+        first = np.array(list(result.channels))[np.argmax(list(result.channels.values()), axis=0)]
+        summary["channels"] = {
+            name: {"share": share, "first_of": float((first == name).mean()), **_distribution(result.channels[name])}
+            for name, share in encoded.channel_shares.items()
+        }
     for finding in findings:
         warn_the_caller(finding)
     return summary | {"findings": findings}

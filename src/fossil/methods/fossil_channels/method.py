@@ -154,8 +154,10 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         of_node = self.weigh(self.judged(prepared))
         weights = of_node if self.config.weighting == "node" else self.weights.expand_as(of_node)
         vectors = (torch.cat(rows, 2) * weights[..., None]).flatten(1)
-        shares = of_node.square()
-        return NodeVectors(vectors, channels={each.name: shares[:, i] for i, each in enumerate(self.channels)})
+        names = [channel.name for channel in self.channels]
+        trusted = dict(zip(names, of_node.square().unbind(1), strict=True))
+        shares = dict(zip(names, weights.square().mean(0).tolist(), strict=True))
+        return NodeVectors(vectors, channels=trusted, channel_shares=shares)
 
     def memory(self, prepared: ChannelGraph) -> float:
         """Return about how many bytes a step takes beside the prepared graph, or encoding, whichever is more."""
