@@ -19,6 +19,7 @@ import torch
 
 import fossil
 from components import make_trainer, step_milliseconds
+from fossil.errors import FossilWarning
 from fossil.graph.graph import Graph
 from fossil.methods.fossil_channels import ChannelSettings
 from fossil.methods.registry import get_method
@@ -75,7 +76,7 @@ def whole(graph: Graph, method: str, total: int, device: torch.device, arguments
     for seed in range(3):
         began = now(device)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", fossil.FossilWarning)  # of what FOSSIL does with the edges
+            warnings.simplefilter("ignore", FossilWarning)  # of what FOSSIL does with the edges
             fossil.embed(
                 graph,
                 method=method,

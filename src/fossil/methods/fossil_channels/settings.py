@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from fossil.errors import SettingError
 from fossil.graph.channels import check_channels, listed
 from fossil.methods.fossil.settings import ContrastSettings
 from fossil.settings import setting
@@ -46,4 +47,9 @@ class ChannelSettings(ContrastSettings):
         built = super().build(listed(values))
         if built.channels is not None:
             check_channels(built.channels)
+        if not built.subgraph_contrast and built.node_contrast == "none":
+            raise SettingError(
+                "Without subgraph_contrast and with node_contrast=none there is nothing to train.",
+                remedy="Keep one of the two, or take method prop, which trains nothing.",
+            )
         return built
