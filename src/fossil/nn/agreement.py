@@ -20,7 +20,7 @@ LANDMARKS = 1024
 FLOOR = 0.1
 """Least agreement of the identity: where the channels of a graph confirm nothing, the node's own features remain."""
 
-_CHUNK = 1 << 24  # similarities at a time
+_CHUNK = 1 << 22  # similarities at a time
 
 
 def landmarks_of(nodes: int, device: torch.device) -> Tensor:

@@ -24,8 +24,9 @@ from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
 _JUDGED = 128  # columns of the untrained rows that channels are judged by
-# Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most.
-_OF_AN_OPERATOR, _OF_A_CHANNEL = 6, 14
+# Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
+# measured peaks; and of the rows of all channels when vectors are made.
+_OF_AN_OPERATOR, _OF_A_CHANNEL, _WHEN_ENCODING = 5, 11, 3
 
 
 class ChannelGraph(NamedTuple):
@@ -162,12 +163,14 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
     def memory(self, prepared: ChannelGraph) -> float:
         """Return about how many bytes a step takes beside the prepared graph, or encoding, whichever is more."""
         config, nodes = self.config, prepared.sampler.num_nodes
-        operators = len({channel.operator for channel in self.channels})
+        channels, operators = len(self.channels), len({channel.operator for channel in self.channels})
         entries = sum(matrix.num_entries for matrix in prepared.tensors.operators.values())
-        floats = nodes * (_OF_AN_OPERATOR * operators * config.hidden + _OF_A_CHANNEL * self.row_width) + 8 * entries
-        return 4.0 * floats + contrast_bytes(
-            config, nodes, self.row_width, self.tile_rows, prepared.sampler.degree.device
-        )
+        step = _OF_AN_OPERATOR * operators * config.hidden + _OF_A_CHANNEL * self.row_width
+        judged = len(referees(self.channels)) * min(_JUDGED, self.num_features)
+        encoding = _WHEN_ENCODING * (channels * (config.width + min(config.untrained, self.num_features)) + judged)
+        device = prepared.sampler.degree.device
+        contrast = contrast_bytes(config, nodes, self.row_width, self.tile_rows, device)
+        return 4.0 * (nodes * max(step, encoding) + 8 * entries) + contrast
 
 
 class FossilChannelsV2(FossilChannels):
