@@ -14,8 +14,10 @@ Criteria are computed on the vectors that a run gives out, which hold untrained 
 on a `view`, the trained rows alone under dropout, whose mask is the same at every checkpoint. The columns:
 
 - among checkpoints: Spearman's correlation of criterion and accuracy over the checkpoints of a training, its sign such
-  that 1 is best; the mean over trainings, and the least and greatest mean of a graph;
-- among settings: the same over settings, at the last checkpoint, of means over seeds;
+  that 1 is best; the mean over trainings, and the least and greatest mean of a graph. The row of the last epoch has
+  the correlation of the number of epochs itself, which a criterion that only rises or only falls cannot beat;
+- among settings: the same over settings, at the last checkpoint, of means over seeds. Losses and ranks of different
+  temperatures and widths are compared as they are, which is one thing that is asked here;
 - stopping: what is lost, in points of accuracy, at the checkpoint that the criterion likes best, the first of equals,
   against the best one of that training; beside it stopping at a fixed epoch, and at the epoch that loses least on all
   other graphs. The best one is chosen by looking at test labels, so that even validation labels lose something;

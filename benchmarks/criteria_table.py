@@ -72,7 +72,8 @@ def rows_of(graphs: Mapping[str, Trainings], usual: int) -> dict[str, Row]:
     lost = {epoch: _lost_at(graphs, epoch) for epoch in shared}
     if usual in lost:
         rows[_always(usual)] = _stopping(lost[usual])
-    rows[_always(shared[-1])] = _stopping(lost[shared[-1]])
+    # The number of epochs as a criterion: whatever only rises or only falls in a training ranks no better than this.
+    rows[_always(shared[-1])] = _row(graphs, lambda record: record["epoch"])._replace(among_settings={}, choosing={})
     rows["a checkpoint at random"] = _stopping({graph: fmean(one[graph] for one in lost.values()) for graph in graphs})
     if len(graphs) > 1:
         best = {graph: min(shared, key=lambda epoch: _mean_elsewhere(lost[epoch], graph)) for graph in graphs}
