@@ -78,6 +78,7 @@ def test_weights_are_the_mean_agreement_of_untrained_rows(directed: bool) -> Non
     every = agreement(rows, chosen, torch.arange(NODES)).mean(0)
     mine = every[[judges.index(channel.name) for channel in method.channels]]
     torch.testing.assert_close(method.weights, channel_weights(mine, method.channels, 2.0))
+    torch.testing.assert_close(method.subgraph_weight, 2 * every[0].clamp_min(0))
     assert float(method.weights.square().sum()) == pytest.approx(1)
 
 
@@ -137,8 +138,18 @@ def test_the_losses_are_those_of_two_views_under_the_weights() -> None:
     torch.testing.assert_close(objective.terms["node"], node_contrast(first, second, 0.5))
 
 
+def test_the_subgraph_loss_has_the_weight_that_is_given_or_found() -> None:
+    terms = {}
+    for weight in (1.0, 3.0, None):
+        method, prepared = fitted(make_graph(), subgraph_weight=weight)
+        [objective] = method.step(prepared, torch.Generator().manual_seed(3))
+        terms[weight] = objective.terms["ot"].item()
+    assert terms[3.0] == pytest.approx(3 * terms[1.0])
+    assert terms[None] == pytest.approx(float(method.subgraph_weight) * terms[1.0])
+
+
 @pytest.mark.parametrize(
-    ("changes", "terms"), [({"subgraph_contrast": False}, ["node"]), ({"node_contrast": "none"}, ["ot"])]
+    ("changes", "terms"), [({"subgraph_weight": 0}, ["node"]), ({"node_contrast": "none"}, ["ot"])]
 )
 def test_either_loss_can_be_left_out(changes: dict[str, Any], terms: list[str]) -> None:
     method, prepared = fitted(make_graph(), **changes)
@@ -149,7 +160,7 @@ def test_either_loss_can_be_left_out(changes: dict[str, Any], terms: list[str]) 
 
 def test_a_training_without_any_loss_is_refused() -> None:
     with pytest.raises(SettingError, match="nothing to train"):
-        embed(make_graph(), settings={"subgraph_contrast": False, "node_contrast": "none"})
+        embed(make_graph(), settings={"subgraph_weight": 0, "node_contrast": "none"})
 
 
 def test_in_v2_the_node_loss_is_over_the_drawn_nodes_alone() -> None:

@@ -58,6 +58,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         self.encoder = ChannelEncoder(num_features, self.channels, config.hidden, config.width, config.dropout)
         self.weights: Tensor
         self.register_buffer("weights", torch.full((len(self.channels),), len(self.channels) ** -0.5))
+        self.subgraph_weight: Tensor
+        self.register_buffer("subgraph_weight", torch.tensor(1.0))
 
     @classmethod
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
@@ -92,28 +94,33 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
         prepared.sampler.check_fillable("Lower subgraph_size, or take method prop, which trains nothing.")
 
-    # Which channels to trust.
+    # Which channels to trust, and how far subgraphs.
 
     @torch.no_grad()
     def fit(self, prepared: ChannelGraph, random: torch.Generator) -> None:
-        """Find the directions of wide features, and from what nobody trained the weights of the channels."""
+        """Find the directions of wide features, and from what nobody trained all weights."""
         self.reduction.fit(prepared.tensors.features, random)
+        marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
+        agreed = self.judged(prepared, marks).mean(0)
         if self.config.weighting != "equal":
-            marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
-            self.weights.copy_(self.weigh(self.judged(prepared, marks).mean(0)))
+            self.weights.copy_(self.weigh(agreed))
+        # The transport compares a node's surroundings; where they do not resemble the node, it has little to say of it.
+        alike = agreed[referees(self.channels).index(CHANNELS["identity"])]
+        given = self.config.subgraph_weight
+        self.subgraph_weight.copy_(2 * alike.clamp_min(0) if given is None else torch.tensor(given))
 
     def judged(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
-        """Return the agreement of others with each channel, for each of these nodes (all when None): N×C."""
+        """Return the agreement of others with each referee, for each of these nodes (all when None): N×R."""
         judges = referees(self.channels)
         start = self.reduction(prepared.tensors.features)[:, :_JUDGED]
         rows = seen_along(start, judges, prepared.tensors)
-        marks = landmarks_of(len(rows), rows.device)
-        places = [judges.index(channel) for channel in self.channels]
-        return agreement(rows, judges, marks, nodes)[:, places]
+        return agreement(rows, judges, landmarks_of(len(rows), rows.device), nodes)
 
     def weigh(self, agreed: Tensor) -> Tensor:
-        """Return the weights of the channels, …×C, whose squares add up to one."""
-        return channel_weights(agreed, self.channels, self.config.sharpness)
+        """Return the weights of the channels, …×C, whose squares add up to one, from the agreement of all referees."""
+        judges = referees(self.channels)
+        mine = agreed[..., [judges.index(channel) for channel in self.channels]]
+        return channel_weights(mine, self.channels, self.config.sharpness)
 
     # Two views, and what is asked of them.
 
@@ -123,13 +130,14 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         return (rows * self.weights[:, None]).flatten(1)
 
     def step(self, prepared: ChannelGraph, random: torch.Generator) -> Iterator[Objective]:
-        """Yield L_ot + L_node."""
+        """Yield ω L_ot + L_node."""
         H, H_hat = self.view(prepared, random), self.view(prepared, random)
         pairs = side(self.sample, prepared.sampler, random)  # Section 4.5
         compared = self.compared(H, H_hat, pairs.subgraphs)
         ot, solution = None, None
-        if self.config.subgraph_contrast:
+        if self.config.subgraph_weight != 0:
             ot, solution = side(self.subgraph_loss, compared, pairs)  # 4.6.1
+            ot = self.subgraph_weight * ot
         node = self.node_loss(compared)  # 4.6.2
 
         terms = {name: term for name, term in (("ot", ot), ("node", node)) if term is not None}

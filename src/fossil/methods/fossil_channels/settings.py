@@ -33,7 +33,11 @@ class ChannelSettings(ContrastSettings):
     )
 
     # What is asked of the two views.
-    subgraph_contrast: bool = setting(True, "whether subgraphs are compared at all")
+    subgraph_weight: float | None = setting(
+        None,
+        "weight of the subgraph loss; null for twice the agreement of features with surroundings, 0 for none",
+        ge=0,
+    )
     temperature: float = setting(0.5, "τ of costs and node loss", ge=0.05, search=[0.2, 0.5, 0.8, 1.0])
 
     # Optimisation.
@@ -47,9 +51,9 @@ class ChannelSettings(ContrastSettings):
         built = super().build(listed(values))
         if built.channels is not None:
             check_channels(built.channels)
-        if not built.subgraph_contrast and built.node_contrast == "none":
+        if built.subgraph_weight == 0 and built.node_contrast == "none":
             raise SettingError(
-                "Without subgraph_contrast and with node_contrast=none there is nothing to train.",
+                "With subgraph_weight=0 and node_contrast=none there is nothing to train.",
                 remedy="Keep one of the two, or take method prop, which trains nothing.",
             )
         return built
