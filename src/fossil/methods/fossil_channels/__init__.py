@@ -1,4 +1,84 @@
-"""FOSSIL with channels."""
+r"""FOSSIL with channels: each way to see a node's surroundings has rows of its own, trusted as far as others agree.
+
+FOSSIL adds two branches, features and structure, under one weight λ. Where one of them is long it drowns the other,
+where one of them is noise it dilutes the other, and a graph can be read in more than two ways: by the nodes that a node
+points to, by those that point to it, one hop away or two. Here every such way is a channel, all are scaled alike and
+stand side by side, and how much each of them counts is found from the graph before anything is trained, without labels.
+One set of defaults serves all graphs; there are no recipes.
+
+## Equations
+
+**Channels.** With X the features (N×F), along channel c with operator S_c and h hops:
+
+```
+G_c   = PReLU(S_c X W₁ + b₁)                    W₁ is shared by all channels; S_c = I where h = 0
+T_c   = unit(PReLU(S_c^(h-1) G_c W₂c + b₂c))      N×D, D = width; no further hop where h < 2
+U_c   = unit(S_c^h X V)                         N×K, K = untrained, with nothing trained
+```
+
+`unit` divides each row by its length. V are the leading right singular vectors of X, the identity where F ≤ K. The
+channels and their operators are those of [propagated features](untrained.md). An undirected graph has `identity`,
+`low`, `low2`, `neighbours` and `neighbours2`. A directed one has `identity`, `out`, `out2`, `in` and `in2`: there `low`
+would be a mixture of the other three.
+
+**Weights of the channels.** A channel that tells something about the nodes is confirmed by channels that read the graph
+in another way; noise is confirmed by nobody. Along each channel a node i has a profile: its similarities, in centred
+untrained rows, to M landmarks, itself left out. With ρ the correlation of two profiles, and c' running over all
+channels of other operators than that of c, `low` and `low2` among them on every graph:
+
+$$a_{ic} = \operatorname{mean}_{c'}\, \rho\big(p_{ic},\, p_{ic'}\big), \qquad
+w_c \propto \max\big(\operatorname{mean}_i a_{ic},\, \varphi_c\big)^{\text{sharpness}}, \qquad \sum_c w_c^2 = 1$$
+
+Hops of one operator do not confirm each other, because they are alike whatever they see. φ is 0.1 for the identity and
+0 for others: where nothing confirms anything, the node's own features remain.
+
+**Views.** H = [w_1 T_1, ..., w_C T_C] under dropout of the features, and Ĥ the same under fresh dropout. The cosine of
+two nodes is then the mean of those along the channels, weighed by w². No view makes neighbours alike that are not.
+
+**Loss.** Subgraphs and nodes are contrasted as in [FOSSIL](fossil.md) (Eq. 10 to 13, as released), with subgraphs drawn
+along edges of either direction:
+
+$$L = \omega L_{ot} + L_{node}, \qquad \omega = 2 \max\big(0,\, \operatorname{mean}_i a_{i,\text{identity}}\big)$$
+
+The transport compares the surroundings of a node. Where they resemble the node itself, as on a citation graph, ω is
+about one; where they do not, they have little to say of it, and ω is near zero.
+
+**Vectors.** [w_1 T_1, w_1 U_1, ..., w_C T_C, w_C U_C]: trained rows and, beside them, untrained ones.
+
+## What a node trusts
+
+The share of channel c in what node i trusts is its own weight, squared: that of the formula above with a_ic in place of
+the mean over nodes. `fossil embed` prints for each channel its share of a vector and how many nodes trust it most,
+`summary.json` keeps the distribution, `embeddings.npz` has an array `channel_NAME` for each, and
+`fossil map RUN --colour channel` draws it. In the vectors the weights of the whole graph count. With `weighting=node`
+those of the node do; rows of nodes then differ in what they are made of, which a linear model does not take well.
+
+## From the equations to the files
+
+| what | file under `src/fossil/` |
+|---|---|
+| the method from top to bottom | `methods/fossil_channels/method.py` |
+| channels and operators | `graph/channels.py` |
+| encoder, untrained rows | `nn/channels.py`, `ops/svd.py` |
+| agreement and weights | `nn/agreement.py` |
+| contrast of subgraphs and nodes | `methods/fossil/contrast.py` |
+
+## Cost
+
+Per epoch, for each of two views. N nodes, E edges, `nnz(X)` non-zero features, H hidden width, C channels of width D.
+
+| part | time | memory |
+|---|---|---|
+| X W₁ | nnz(X)·H | N·H |
+| channels | E·(H + D) for each operator, N·H·D for each channel | N·(H + D) for each |
+| transport | as FOSSIL's at width C·D | the same |
+| node loss | N²·C·D; v2: (\|S\|·k)²·C·D | N·C·D and two tiles |
+
+Once: M·N·K for the agreement of all nodes, with M of at most 1,024 landmarks, and the singular value decomposition.
+
+`fossil_channels_v2` contrasts the nodes of the sampled subgraphs alone, as FOSSIL v2 does: its losses do not grow with
+the graph.
+"""
 
 from fossil.methods.fossil_channels.method import FossilChannels, FossilChannelsV2
 from fossil.methods.fossil_channels.settings import ChannelSettings
