@@ -110,7 +110,7 @@ def main() -> None:
                 with arguments.results.open("a") as stream:
                     stream.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in found)
                 for record in found:
-                    name = f"{graph:12}{method:20}{wanted['preset']:9} seed {seed} {record['protocol']}"
+                    name = f"{graph:28}{method:20}{wanted['preset']:9} seed {seed} {record['protocol']}"
                     print(f"{name}: {_outcome(record)}", flush=True)
     (print_overview if arguments.overview else print_table)(records)
 
