@@ -100,7 +100,7 @@ def test_views_without_changes_are_the_dense_encodings(aggregation: str) -> None
         assert branches.feature is not None
         torch.testing.assert_close(branches.feature.double(), semantic, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(branches.structure.double(), context, rtol=1e-4, atol=1e-5)
-    embedding, fusion, _ = method.encode(prepared)
+    embedding, fusion, *_ = method.encode(prepared)
     assert fusion is not None
     torch.testing.assert_close(embedding.double(), semantic + fusion[:, None] * context, rtol=1e-4, atol=1e-5)
 
