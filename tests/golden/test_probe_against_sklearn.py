@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+from fossil.evaluation.probes import logistic
 from fossil.evaluation.probes.logistic import fit_probe
 
 # Its default solver stops short of four decimals on the harder problems; Newton steps do not.
@@ -61,6 +62,17 @@ def draw(nodes: int, *sizes: int) -> list[np.ndarray]:
 def test_probe_equals_logistic_regression(width, classes, distance, strengths, scale):
     rows, labels = clouds(200, width, classes, distance)
     assert_same(rows, labels, draw(200, 60, 60), strengths, scale=scale)
+
+
+@pytest.mark.parametrize("copies", [False, True], ids=["rows of full rank", "copied rows"])
+@pytest.mark.parametrize(("sizes", "apart"), [((60, 60), False), ((20, 35, 40, 40, 28), True)])
+def test_far_more_columns_than_rows_whether_splits_share_them_or_not(sizes, apart, copies):
+    rows, labels = clouds(200, 250, 3, 0.4)
+    if copies:
+        rows[100:] = rows[:100]
+    train = draw(200, *sizes)
+    assert logistic._apart(train, 250) is apart
+    assert_same(rows, labels, train, [0.01, 1.0, 64.0])
 
 
 def test_unbalanced_classes_and_differing_sizes():

@@ -142,6 +142,16 @@ def test_groups_of_splits_give_what_all_at_once_give(noisy, monkeypatch):
             assert score(rows, labels, protocol(name), **more) == whole
 
 
+def test_rows_that_splits_share_count_once_in_memory(monkeypatch):
+    """Ten splits of 3,648 of 6,080 rows: 3,584 wide they were two groups, which cost a second rotation."""
+    labels, wide = np.arange(7600) % 5, np.broadcast_to(np.float32(0), (7600, 3584))
+    splits = [ratio_split(labels, seed) for seed in range(10)]
+    assert list(module._groups(wide, labels, splits, protocol("paper"))) == [range(10)]
+    few = [ratio_split(np.where(np.arange(7600) // 300 == seed, labels, -1), seed) for seed in range(10)]
+    monkeypatch.setattr(module, "_MEMORY_BUDGET", 2**25)
+    assert [len(group) for group in module._groups(wide, labels, few, protocol("paper"))] == [3, 3, 3, 1]
+
+
 def test_unlabelled_nodes_do_not_count(noisy):
     rows, labels = noisy
     more_rows = np.vstack([rows, np.full((5, 30), 9.0)])

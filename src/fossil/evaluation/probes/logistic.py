@@ -135,9 +135,9 @@ def _fit(
     # Rows are in the unit of the frame; the penalty is meant for rows divided by the norm of their split.
     ratio = norms / frame.unit.flatten()
     penalty = torch.where(seen.sum(dim=(1, 2)) == 2, 2.0, 1.0) * ratio.square()
-    penalties = torch.zeros(len(train), 1, frame.axes.shape[-1] + 1, dtype=dtype, device=device)
+    penalties = torch.zeros(len(train), 1, frame.rows.shape[-1] + 1, dtype=dtype, device=device)
     penalties[..., :-1] = penalty[:, None, None]
-    framed = torch.cat([frame.enter(rows) * present, present], dim=-1).to(dtype)
+    framed = torch.cat([frame.rows, present], dim=-1).to(dtype)
     problems = Problems(framed, targets, weights, excluded, penalties)
     target = (tolerance * counts * ratio.clamp(max=1)).to(dtype)  # the gradient of the bias has no unit
     rising = sorted(strengths)
@@ -159,34 +159,56 @@ def _fit(
 class _Frame:
     """Coordinates in which a fit is well conditioned: centred, in one unit, along uncorrelated axes.
 
-    The bias absorbs any shift, and the penalty does not notice a rotation: a fit keeps its solution.
+    The bias absorbs any shift, and the penalty does not notice a rotation: a fit keeps its solution. Weights off the
+    span of the rows are zero at the optimum, so that no more axes are needed than there are rows. Axes are span · turn,
+    a product that is never made: it would cost as much as the rest where there are many columns.
 
     Attributes:
         centre: …×1×D.
         unit: …×1×1.
-        axes: …×D×R, orthonormal.
+        span: …×D×R, orthonormal, holds every row; None where that is every direction (R = D).
+        turn: …×R×R, orthonormal.
+        rows: …×n×R, the rows in these coordinates, of which no two columns are correlated; zero where none is present.
     """
 
     centre: Tensor
     unit: Tensor
-    axes: Tensor
-
-    def enter(self, rows: Tensor) -> Tensor:
-        """Return rows in these coordinates, …×n×R."""
-        return ((rows - self.centre) / self.unit) @ self.axes
+    span: Tensor | None
+    turn: Tensor
+    rows: Tensor
 
     def leave(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Return weights (S×P×D) and biases (S×P×1) for rows as they are, of parameters whose last one is the bias."""
-        weight = parameters[..., :-1] @ self.axes.mT / self.unit
+        turned = parameters[..., :-1] @ self.turn.mT
+        weight = (turned if self.span is None else turned @ self.span.mT) / self.unit
         return weight, parameters[..., -1:] - weight @ self.centre.mT
 
 
 def _frame(rows: Tensor, present: Tensor) -> _Frame:
+    """Return the coordinates of rows (…×n×D), along which the diagonal of a Hessian is a good picture of the whole."""
     number = present.sum(dim=-2, keepdim=True)
     unit = (rows.square().sum(dim=(-2, -1), keepdim=True) / number).sqrt()
     unit = torch.where(unit > 0, unit, 1.0)
     centre = rows.sum(dim=-2, keepdim=True) / number
-    return _Frame(centre, unit, _principal_axes((rows - centre) * present / unit))
+    inside, span = (rows - centre) * present / unit, None
+    if inside.shape[-2] < inside.shape[-1]:
+        span, triangle = torch.linalg.qr(inside.mT)
+        inside = triangle.mT
+    turn: Tensor = torch.linalg.eigh(inside.mT @ inside)[1]
+    return _Frame(centre, unit, span, turn, inside @ turn)
+
+
+def numbers_in_rows(train: Sequence[Array], width: int) -> tuple[int, int | None]:
+    """Return how many numbers rows take, turned and squared too: those of one split, and those that all splits share.
+
+    The second is None where each split has rows of its own.
+
+    Args:
+        train: the training positions of each split.
+        width: D.
+    """
+    of_one, of_all = max(len(nodes) for nodes in train), len(np.unique(np.concatenate(train)))
+    return 3 * of_one * width, None if _apart(train, width) else 3 * of_all * width
 
 
 def _apart(train: Sequence[Array], width: int) -> bool:
@@ -215,17 +237,3 @@ def padded_positions(train: Sequence[Array], device: torch.device) -> tuple[Tens
         index[row, : len(nodes)] = nodes
         mask[row, : len(nodes)] = True
     return torch.as_tensor(index, device=device), torch.as_tensor(mask, device=device)
-
-
-def _principal_axes(rows: Tensor) -> Tensor:
-    """Return …×D×R orthonormal axes that hold every row, R at most n, along which the rows are uncorrelated.
-
-    The penalty does not notice a rotation, and weights off these axes are zero at the optimum: the problem keeps
-    its solution, shrinks when D > n, and the diagonal of its Hessian becomes a good picture of the whole.
-    """
-    count, width = rows.shape[-2:]
-    if count < width:
-        span: Tensor = torch.linalg.qr(rows.mT)[0]
-        return span @ _principal_axes(rows @ span)
-    axes: Tensor = torch.linalg.eigh(rows.mT @ rows)[1]
-    return axes

@@ -324,14 +324,19 @@ def _fit_adam(
 def _groups(embedding: Array, labels: Array, splits: Sequence[Split], protocol: Protocol) -> Iterator[range]:
     """Yield ranges of splits that fit in memory together."""
     nodes, width = embedding.shape
-    rows, classes = max(len(split.train) for split in splits), int(labels.max()) + 1
+    train, classes, budget = [split.train for split in splits], int(labels.max()) + 1, _MEMORY_BUDGET // 4
     if protocol.probe == "logistic":
-        candidates = len(protocol.strengths)
-        # Rows, rotated and squared; logits of the search; parameters of the search and of all strengths; predictions.
-        numbers = 3 * rows * width + classes * (12 * nodes + (12 + 2 * candidates) * width) + 2 * candidates * nodes
+        from fossil.evaluation.probes.logistic import numbers_in_rows
+
+        candidates, (rows, shared) = len(protocol.strengths), numbers_in_rows(train, width)
+        # Logits of the search; parameters of the search and of all strengths; predictions.
+        others = classes * (12 * nodes + (12 + 2 * candidates) * width) + 2 * candidates * nodes
+        size = budget // (rows + others)
+        if shared is not None:
+            size = max(size, (budget - shared) // others)
     else:
-        numbers = rows * width + 25 * nodes
-    size = max(1, _MEMORY_BUDGET // (4 * numbers))
+        size = budget // (max(map(len, train)) * width + 25 * nodes)
+    size = max(1, size)
     return (range(start, min(start + size, len(splits))) for start in range(0, len(splits), size))
 
 
