@@ -149,7 +149,7 @@ def _rows(
             scores=scores,
             metrics=_metrics(task, scores),
             majority={name: Summary(tuple(getattr(one, name) for one in majority)) for name in fair},
-            truth=_truth(first.graph),
+            truth=_truth(first.graph, protocol),
             published=first.published,
             protocol=task.describe(first.graph, seed=first.seed, trained_on=first.trained_on),
             confidence=protocol.confidence,
@@ -224,9 +224,13 @@ def _summary(task: NodeClassification, scores: ByEncoder, name: str) -> Summary:
     return task.protocol.summarize(values[0] if len(values) == 1 else [mean(of_one) for of_one in values])
 
 
-def _truth(graph: Graph) -> str:
+def _truth(graph: Graph, protocol: Protocol) -> str:
+    """Return a digest of node ids and labels, and of the published splits that the protocol takes."""
     assert graph.labels is not None
     answers = "\n".join(
         f"{node}\t{label}" for node, label in zip(graph.ids.tolist(), graph.labels.tolist(), strict=True)
     )
-    return hashlib.sha256(answers.encode()).hexdigest()
+    digest = hashlib.sha256(answers.encode())
+    if protocol.split in PUBLISHED:
+        digest.update(graph.published_splits[protocol.split].tobytes())
+    return digest.hexdigest()

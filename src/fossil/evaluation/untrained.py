@@ -49,7 +49,7 @@ class UntrainedScores:
         Args:
             members: the encoders of the row.
             splits: how many each of them has.
-            truth: digest of the nodes and their labels.
+            truth: digest of the nodes, their labels and the published splits, if these are taken.
             parts: told of the progress, one for each method and encoder.
         """
         graph = members[0].graph

@@ -156,6 +156,21 @@ def test_encoders_on_published_splits_have_an_interval_over_encoders(tmp_path: P
     assert [one.seed for scores in row.scores.values() for one in scores] == [0, 3, 2]
 
 
+def test_rows_on_other_published_splits_share_nothing_though_graphs_have_one_fingerprint(tmp_path: Path) -> None:
+    """Published splits are no part of the fingerprint; untrained vectors are made once, and scored on each set."""
+    ours, theirs = {"geom_gcn": PUBLISHED}, {"geom_gcn": np.roll(PUBLISHED, 7, axis=1)}
+    runs = [make_run(tmp_path / "a", splits=ours), make_run(tmp_path / "b", alpha=0.3, splits=theirs)]
+    assert runs[0].graph.fingerprint == runs[1].graph.fingerprint
+    rows = evaluate_runs(runs, protocol("geom_gcn"), features=True, device="cpu")
+    assert rows[1].minus(rows[0]) is None and not against_the_first(rows)
+    for run, row in zip(runs, rows, strict=True):
+        [alone] = evaluate_runs([run], protocol("geom_gcn"), features=True, device="cpu")
+        assert [one.scores for one in row.untrained] == [one.scores for one in alone.untrained]
+    assert rows[0].untrained[0].scores != rows[1].untrained[0].scores
+    first, second = evaluate_runs(runs, PAPER, device="cpu")
+    assert second.minus(first) is not None
+
+
 def test_published_splits_that_a_run_does_not_have_are_asked_for_in_vain(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     with pytest.raises(EvaluationError, match="town comes without the published splits of the protocol 'public'"):
