@@ -20,6 +20,9 @@ _BAPG = ("tests/unit/ops/test_bapg_iterations.py", "tests/unit/transport/test_ba
 _TABLE = (
     "tests/journeys/test_accuracy_benchmark.py::test_an_encoder_is_scored_on_test_nodes_of_as_many_splits_as_asked_for"
 )
+_MARKS = "tests/journeys/test_accuracy_benchmark.py::test_who_does_not_beat_what_nothing_was_trained_for_is_marked"
+_UNTRAINED = "tests/unit/methods/test_untrained.py"
+_COMPARING = ("tests/unit/evaluation/test_evaluate.py", "tests/unit/report/test_scores_table.py")
 _SCORING = ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py")
 
 
@@ -214,6 +217,43 @@ PLANTED: tuple[Planted, ...] = (
         "cross_entropy(scores, part.labels)", "cross_entropy(scores.roll(1, 0), part.labels)",
         ("tests/unit/methods/test_supervised.py",),
     ),
+    # What nothing is trained for.
+    Planted(
+        "the nodes that a node points to, and those that point to it, swapped", "src/fossil/graph/channels.py",
+        '''"out": row_means,
+    "in": lambda adjacency: row_means(sp.csr_array(adjacency.T)),''',
+        '''"in": row_means,
+    "out": lambda adjacency: row_means(sp.csr_array(adjacency.T)),''',
+        ("tests/unit/graph/test_channels.py", _UNTRAINED),
+    ),
+    Planted(
+        "neighbours with the node itself among them", "src/fossil/graph/channels.py",
+        "symmetric_normalized(undirected(adjacency), self_loops=False)",
+        "symmetric_normalized(undirected(adjacency), self_loops=True)",
+        ("tests/unit/graph/test_channels.py", _UNTRAINED),
+    ),
+    Planted(
+        "features propagated a hop too few", "src/fossil/methods/untrained.py",
+        "matmul(seen) if hop else seen", "matmul(seen) if hop > 1 else seen", (_UNTRAINED,),
+    ),
+    Planted(
+        "propagated rows not of length one", "src/fossil/methods/untrained.py",
+        "vectors[:, places[hop]] = unit_vectors(seen)", "vectors[:, places[hop]] = seen", (_UNTRAINED,),
+    ),
+    Planted(
+        "rows of length one propagated again", "src/fossil/methods/untrained.py",
+        "vectors[:, places[hop]] = unit_vectors(seen)", "vectors[:, places[hop]] = seen = unit_vectors(seen)",
+        (_UNTRAINED,),
+    ),
+    Planted(
+        "singular vectors without subspace iteration", "src/fossil/ops/svd.py",
+        "range(iterations if followed < columns else 0)", "range(0)", ("tests/unit/ops/test_svd.py", _UNTRAINED),
+    ),
+    Planted(
+        "the last singular vectors in place of the leading ones", "src/fossil/ops/svd.py",
+        "squares.flip(0)[:rank], turn.flip(1)[:, :rank]", "squares[:rank], turn[:, :rank]",
+        ("tests/unit/ops/test_svd.py", _UNTRAINED),
+    ),
     # Costs and transport.
     Planted(
         "costs lowered by a share of their maximum", "src/fossil/ops/costs.py",
@@ -312,6 +352,31 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the table script scores on one split", "benchmarks/accuracy.py",
         'wanted["seed"], wanted["splits"], graph', 'wanted["seed"], 1, graph', (_TABLE,),
+    ),
+    Planted(
+        "who beats untrained vectors is said not to, and the other way round", "src/fossil/evaluation/rows.py",
+        "found.interval.low) > 0", "found.interval.low) < 0", _COMPARING,
+    ),
+    Planted(
+        "an interval that reaches below zero beats untrained vectors", "src/fossil/evaluation/rows.py",
+        "found.interval.low) > 0", "found.interval.high) > 0", _COMPARING,
+    ),
+    Planted(
+        "the worse of the untrained rows is to be beaten", "src/fossil/evaluation/rows.py",
+        "max(self.untrained, key", "min(self.untrained, key", _COMPARING,
+    ),
+    Planted(
+        "the mark beside those who beat untrained vectors", "src/fossil/report/scores.py",
+        "if row.beats_untrained is False else", "if row.beats_untrained else",
+        ("tests/unit/report/test_scores_table.py",),
+    ),
+    Planted(
+        "the table script marks those who beat untrained vectors", "benchmarks/beating.py",
+        "found.interval.low) > 0", "found.interval.low) < 0", (_MARKS,),
+    ),
+    Planted(
+        "rows on other published splits compared", "src/fossil/evaluation/evaluate.py",
+        "if protocol.split in PUBLISHED:", "if False:", _SCORING,
     ),
     Planted(
         "the first published split whatever the seed", "src/fossil/graph/splits.py",

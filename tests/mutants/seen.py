@@ -68,6 +68,7 @@ _USED_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("src/fossil/ops/affinities.py", ("tests/unit/ops/test_infonce.py", "tests/unit/nn/test_contrast.py")),
     ("src/fossil/ops/infonce.py", ("tests/unit/nn/test_contrast.py", *_FOSSIL)),
     ("src/fossil/ops/edges.py", ("tests/unit/nn/test_generators.py", "tests/unit/methods/test_bnll.py", *_FOSSIL)),
+    ("src/fossil/ops/svd.py", ("tests/unit/methods/test_untrained.py",)),
     ("src/fossil/ops/*", ("tests/unit/nn/test_*.py", *_FOSSIL)),
     ("src/fossil/nn/*", ("tests/unit/methods/test_*.py", *_FOSSIL)),
     ("src/fossil/methods/fossil/*", (*_FOSSIL, _LEARNING, "tests/unit/runs/test_loop.py")),
