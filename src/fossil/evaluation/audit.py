@@ -188,14 +188,14 @@ def _duplicates(graph: Graph, lists: Sequence[Array]) -> int:
 
 def _lookups(graph: Graph, lists: dict[str, Array]) -> tuple[Lookup, ...]:
     """Score a lookup of each kind of list, on published splits where the graph has ten, else on those of `paper`."""
-    if graph.labels is None or graph.labels.ndim == 2:
+    if graph.labels is None:
         return ()
     name = "geom_gcn" if "geom_gcn" in graph.published_splits else "paper"
     known = known_name(graph)
     try:
         seeds = PROTOCOLS[name].rule(known).seeds(0, SPLITS, graph.published_splits)
         splits = [PROTOCOLS[name].draw(graph.labels, seed, known, graph.published_splits) for seed in seeds]
-    except EvaluationError:  # too few labelled nodes
+    except EvaluationError:  # too few labelled nodes, or several tasks
         return ()
     lengths = {
         "out": np.diff(graph.adjacency.indptr),

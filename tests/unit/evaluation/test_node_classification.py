@@ -147,6 +147,9 @@ def test_rows_that_splits_share_count_once_in_memory(monkeypatch):
     labels, wide = np.arange(7600) % 5, np.broadcast_to(np.float32(0), (7600, 3584))
     splits = [ratio_split(labels, seed) for seed in range(10)]
     assert list(module._groups(wide, labels, splits, protocol("paper"))) == [range(10)]
+    others = 5 * (12 * 7600 + 32 * 3584) + 20 * 7600  # of each split: logits, parameters, predictions
+    monkeypatch.setattr(module, "_MEMORY_BUDGET", 4 * (3 * 6080 * 3584 + 3 * others))
+    assert [len(group) for group in module._groups(wide, labels, splits, protocol("paper"))] == [3, 3, 3, 1]
     few = [ratio_split(np.where(np.arange(7600) // 300 == seed, labels, -1), seed) for seed in range(10)]
     monkeypatch.setattr(module, "_MEMORY_BUDGET", 2**25)
     assert [len(group) for group in module._groups(wide, labels, few, protocol("paper"))] == [3, 3, 3, 1]

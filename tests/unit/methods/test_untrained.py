@@ -17,6 +17,8 @@ import fossil.runs.fit
 from fossil.errors import FossilWarning, GraphError, SettingError
 from fossil.estimator import FossilEmbedder
 from fossil.graph.graph import Array, Graph
+from fossil.methods.registry import get_method
+from fossil.methods.untrained import PropSettings
 from fossil.runs.fit import fit
 from fossil.runs.plan import plan_run
 from fossil.training.progress import Silent
@@ -147,6 +149,26 @@ def test_what_does_not_fit_in_memory_is_refused_before(monkeypatch: pytest.Monke
     with pytest.raises(GraphError, match=r"^Propagated features on town \(50 nodes\) needs about") as caught:
         embed(make_graph())
     assert "Make width" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("features", "width"), [(6, 512), (3000, 5)], ids=["many nodes", "many features"])
+def test_memory_is_that_of_the_vectors_and_of_the_directions_and_not_far_above(features: int, width: int) -> None:
+    graph = make_graph(features=features)
+    method = get_method("prop").build(PropSettings(width=width), features, 0)
+    kept = 4 * min(width, features) * (5 * NODES + (features if features > width else 0))
+    assert kept < method.memory(method.prepare(graph, torch.device("cpu"))) < 8 * kept
+
+
+def test_features_of_exactly_the_width_are_kept_as_they_are() -> None:
+    graph = make_graph(features=6)
+    np.testing.assert_allclose(
+        embed(graph, "features", settings={"width": 6}).vectors, normalize(graph.features), atol=1e-6
+    )
+
+
+def test_unknown_channels_are_refused_before_any_graph_is_read() -> None:
+    with pytest.raises(SettingError, match="Unknown channel 'lo'"):
+        PropSettings.build({"channels": "identity,lo"})
 
 
 @pytest.mark.parametrize("width", [4, 512])

@@ -66,10 +66,11 @@ def test_blocks_of_columns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(found(matrix, 6), whole, atol=1e-5)
 
 
-def test_directions_that_are_not_there_are_zero() -> None:
-    few = found(with_spectrum(np.array([3.0, 2.0]), 50, 20), 6)
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_directions_that_are_not_there_are_zero(size: float) -> None:
+    few = found(with_spectrum(size * np.array([3.0, 2.0]), 50, 20), 6)
     np.testing.assert_allclose(np.linalg.norm(few, axis=0), [1, 1, 0, 0, 0, 0], atol=1e-5)
-    fewer_rows = found(np.random.default_rng(0).normal(size=(3, 20)).astype(np.float32), 6)
+    fewer_rows = found((size * np.random.default_rng(0).normal(size=(3, 20))).astype(np.float32), 6)
     np.testing.assert_allclose(np.linalg.norm(fewer_rows, axis=0), [1, 1, 1, 0, 0, 0], atol=1e-5)
     np.testing.assert_array_equal(found(np.zeros((5, 9), np.float32), 4), np.zeros((9, 4)))
 
@@ -78,3 +79,23 @@ def test_the_whole_space_is_found_exactly() -> None:
     matrix = with_spectrum(np.array([4.0, 3.0, 2.0, 1.0]), 30, 4)
     exact = np.linalg.svd(matrix.astype(np.float64))[2]
     np.testing.assert_allclose(np.abs(exact @ found(matrix, 4)), np.eye(4), atol=1e-5)
+
+
+def test_products_are_as_wide_as_the_directions_that_are_followed_or_as_a_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    widths: list[int] = []
+    matrix, project = with_spectrum(np.arange(20, 0, -1.0), 90, 40), FeatureMatrix.project
+
+    def spy(self: FeatureMatrix, weight: torch.Tensor) -> torch.Tensor:
+        widths.append(weight.shape[1])
+        return project(self, weight)
+
+    monkeypatch.setattr(FeatureMatrix, "project", spy)
+    found(matrix, 6, oversampling=3, iterations=2)
+    assert widths == [9, 9, 9]
+    found(matrix, 35, oversampling=10, iterations=2)
+    assert widths[3:] == [40]  # all there are
+    monkeypatch.setattr(svd, "_BLOCK", 4 * 90)
+    found(matrix, 6, oversampling=3, iterations=0)
+    assert widths[4:] == [4, 4, 1]
