@@ -22,6 +22,10 @@ _TABLE = (
 )
 _MARKS = "tests/journeys/test_accuracy_benchmark.py::test_who_does_not_beat_what_nothing_was_trained_for_is_marked"
 _UNTRAINED = "tests/unit/methods/test_untrained.py"
+_CHANNELS = "src/fossil/nn/channels.py"
+_AGREEMENT = "src/fossil/nn/agreement.py"
+_WITH_CHANNELS = "src/fossil/methods/fossil_channels/method.py"
+_OF_CHANNELS = ("tests/unit/methods/test_fossil_channels.py",)
 _COMPARING = ("tests/unit/evaluation/test_evaluate.py", "tests/unit/report/test_scores_table.py")
 _SCORING = ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py")
 
@@ -233,16 +237,16 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/graph/test_channels.py", _UNTRAINED),
     ),
     Planted(
-        "features propagated a hop too few", "src/fossil/methods/untrained.py",
+        "features propagated a hop too few", _CHANNELS,
         "matmul(seen) if hop else seen", "matmul(seen) if hop > 1 else seen", (_UNTRAINED,),
     ),
     Planted(
-        "propagated rows not of length one", "src/fossil/methods/untrained.py",
-        "vectors[:, places[hop]] = unit_vectors(seen)", "vectors[:, places[hop]] = seen", (_UNTRAINED,),
+        "propagated rows not of length one", _CHANNELS,
+        "rows[:, places[hop]] = unit_vectors(seen)", "rows[:, places[hop]] = seen", (_UNTRAINED,),
     ),
     Planted(
-        "rows of length one propagated again", "src/fossil/methods/untrained.py",
-        "vectors[:, places[hop]] = unit_vectors(seen)", "vectors[:, places[hop]] = seen = unit_vectors(seen)",
+        "rows of length one propagated again", _CHANNELS,
+        "rows[:, places[hop]] = unit_vectors(seen)", "rows[:, places[hop]] = seen = unit_vectors(seen)",
         (_UNTRAINED,),
     ),
     Planted(
@@ -253,6 +257,50 @@ PLANTED: tuple[Planted, ...] = (
         "the last singular vectors in place of the leading ones", "src/fossil/ops/svd.py",
         "squares.flip(0)[:rank], turn.flip(1)[:, :rank]", "squares[:rank], turn[:, :rank]",
         ("tests/unit/ops/test_svd.py", _UNTRAINED),
+    ),
+    # FOSSIL with channels.
+    Planted(
+        "channels of the same operator confirm each other", _AGREEMENT,
+        "[[a != b for b in operators] for a in operators]", "[[True for b in operators] for a in operators]",
+        ("tests/unit/nn/test_agreement.py",),
+    ),
+    Planted(
+        "a node's likeness to itself counts", _AGREEMENT,
+        "counted = (chunk[:, None] != landmarks).to(rows.dtype)",
+        "counted = torch.ones(len(chunk), len(landmarks), dtype=rows.dtype, device=rows.device)",
+        ("tests/unit/nn/test_agreement.py",),
+    ),
+    Planted(
+        "no floor under the identity", _AGREEMENT, "0.0 if channel.hops else FLOOR", "0.0",
+        ("tests/unit/nn/test_agreement.py",),
+    ),
+    Planted(
+        "the mixture of directions is no referee", "src/fossil/graph/channels.py",
+        "for name in (_DIRECTED if directed else _UNDIRECTED)",
+        "for name in (_DIRECTED if directed else _UNDIRECTED) if not (directed and name.startswith('low'))",
+        _OF_CHANNELS,
+    ),
+    Planted(
+        "the second hop of the encoder left out", _CHANNELS, "max(channel.hops - 1, 0)", "0",
+        ("tests/unit/nn/test_channel_encoder.py",),
+    ),
+    Planted(
+        "views without the weights of the channels", _WITH_CHANNELS,
+        "return (rows * self.weights[:, None]).flatten(1)", "return rows.flatten(1)", _OF_CHANNELS,
+    ),
+    Planted(
+        "both views under one dropout", _WITH_CHANNELS,
+        "H, H_hat = self.view(prepared, random), self.view(prepared, random)",
+        "H = H_hat = self.view(prepared, random)", _OF_CHANNELS,
+    ),
+    Planted(
+        "the subgraph loss without its weight", _WITH_CHANNELS,
+        "ot = self.subgraph_weight * ot", "pass", _OF_CHANNELS,
+    ),
+    Planted(
+        "subgraphs along the edges of one direction", _WITH_CHANNELS,
+        "SparseMatrix.from_scipy(undirected(graph.adjacency), device)",
+        "SparseMatrix.from_scipy(graph.adjacency, device)", _OF_CHANNELS,
     ),
     # Costs and transport.
     Planted(

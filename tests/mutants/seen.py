@@ -17,6 +17,7 @@ _PATTERNS = (
     "src/fossil/nn/*.py",
     "src/fossil/methods/*.py",
     "src/fossil/methods/fossil/*.py",
+    "src/fossil/methods/fossil_channels/*.py",
     "src/fossil/evaluation/*.py",
     "src/fossil/evaluation/probes/*.py",
     "src/fossil/evaluation/tasks/*.py",
@@ -33,6 +34,7 @@ _NOT_THE_CORE = {
     "src/fossil/methods/registry.py",
     "src/fossil/methods/fossil/memory.py",
     "src/fossil/methods/fossil/settings.py",
+    "src/fossil/methods/fossil_channels/settings.py",
 }
 CORE: tuple[str, ...] = tuple(
     file
@@ -72,6 +74,10 @@ _USED_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("src/fossil/ops/*", ("tests/unit/nn/test_*.py", *_FOSSIL)),
     ("src/fossil/nn/*", ("tests/unit/methods/test_*.py", *_FOSSIL)),
     ("src/fossil/methods/fossil/*", (*_FOSSIL, _LEARNING, "tests/unit/runs/test_loop.py")),
+    (
+        "src/fossil/methods/fossil_channels/*",
+        ("tests/unit/methods/test_fossil_channels.py", _LEARNING, "tests/unit/methods/test_fossil_memory.py"),
+    ),
     ("src/fossil/methods/bgrl.py", ("tests/unit/methods/test_bnll.py", _LEARNING)),
     ("src/fossil/methods/*", (_LEARNING,)),
     (

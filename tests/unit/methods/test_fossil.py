@@ -304,3 +304,9 @@ def test_isolated_nodes_without_features_do_not_drown_the_gradient() -> None:
         total(contrast(method, prepared)).backward()
         largest.append(max(float(p.grad.abs().max()) for p in method.parameters() if p.grad is not None))
     assert largest[1] < 1e3 * largest[0]
+
+
+def test_tiles_of_the_node_loss_shrink_to_a_least_size_and_stay_there() -> None:
+    method, _ = make()
+    found = [(method.shrink(), method.tile_rows) for _ in range(5)]
+    assert found == [(True, 2048), (True, 1024), (True, 512), (True, 256), (False, 256)]
