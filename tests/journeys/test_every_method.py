@@ -15,9 +15,11 @@ from fossil.methods.registry import get_method, methods
 
 NODES, CLASSES = 2708, 7  # of Cora
 CHANNELS = ("identity", "low", "low2", "neighbours", "neighbours2")  # of an undirected graph
+CHANNEL_METHODS = ("fossil_channels", "fossil_channels_v2")
 SMALL = {
     "hidden": 16,
     "width": 8,
+    "untrained": 4,
     "projection": 8,
     "predictor_hidden": 16,
     "fusion_hidden": 5,
@@ -47,7 +49,9 @@ def test_a_method_embeds_cora_and_is_scored(name: str, tmp_path: Path) -> None:
     assert ("epoch 2/2  loss " in trained.out) == kind.trained
 
     run = Run.open(out)
-    width = CLASSES if kind.needs_labels else SMALL["width"] * (len(CHANNELS) if name == "prop" else 1)
+    of_channels = {"prop": SMALL["width"], **dict.fromkeys(CHANNEL_METHODS, SMALL["width"] + SMALL["untrained"])}
+    of_all = len(CHANNELS) * of_channels[name] if name in of_channels else SMALL["width"]
+    width = CLASSES if kind.needs_labels else of_all
     assert run.config.method == name
     assert run.arrays["vectors"].shape == (NODES, width) and np.isfinite(run.arrays["vectors"]).all()
 
