@@ -47,6 +47,7 @@ from fossil.readers.source import open_graph
 from fossil.runs.plan import resolve_epochs
 from fossil.settings import parse_assignments
 from fossil.training.devices import describe_device, resolve_device
+from records import read_records
 
 GRAPHS = ["cora", "citeseer", "pubmed", "coauthor_cs", "actor", "chameleon", "squirrel"]
 _WHOLE_TABLE = 5  # encoders
@@ -82,7 +83,7 @@ def main() -> None:
         arguments.methods = [name for name in sorted(methods()) if _is_new(name, arguments.preset, arguments.direction)]
 
     try:
-        records = read(arguments.results)
+        records = read_records(arguments.results, key_of)
     except ValueError as error:
         parser.error(str(error))
     done = {key_of(record) for record in records}
@@ -202,25 +203,6 @@ def key_of(record: dict[str, Any]) -> str:
     """Return what makes two records the same measurement."""
     names = ("graph", "method", "preset", "set", "direction", "protocol", "epochs", "splits", "precision", "seed")
     return json.dumps([*(record[name] for name in names), record.get("code")], sort_keys=True)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records that exist already.
-
-    Raises:
-        ValueError: the file holds something else.
-    """
-    records = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
-        try:
-            record = json.loads(line)
-            key_of(record)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"--results: line {number} of {path} is no record of this script; name another file"
-            ) from error
-        records.append(record)
-    return records
 
 
 def print_table(records: list[dict[str, Any]]) -> None:

@@ -63,6 +63,7 @@ from fossil.training import criteria
 from fossil.training.devices import describe_device, resolve_device
 from fossil.training.history import History
 from fossil.training.trainer import Trainer
+from records import read_records
 
 # Those that take longest come last, where a limit of time leaves them out.
 GRAPHS = [
@@ -97,7 +98,7 @@ def main() -> None:
     if sorted(set(arguments.epochs)) != arguments.epochs or arguments.epochs[0] < 1:
         parser.error("--epochs: give rising numbers, from 1 on")
     try:
-        records = read(arguments.results)
+        records = read_records(arguments.results, key_of)
         settings = [settings_of(text) for text in arguments.settings]
     except (ValueError, fossil.FossilError) as error:
         parser.error(str(error))
@@ -291,25 +292,6 @@ def checkpoints(
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.7g}")
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records that exist already.
-
-    Raises:
-        ValueError: the file holds something else.
-    """
-    records = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
-        try:
-            record = json.loads(line)
-            key_of(record)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"--results: line {number} of {path} is no record of this script; name another file"
-            ) from error
-        records.append(record)
-    return records
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """How far every method is from one of them, paired by seed, in records of `accuracy.py`.
 
-    R=benchmarks/results
-    python benchmarks/paired.py $R/comparison.jsonl $R/channels.jsonl
-    python benchmarks/paired.py $R/channels.jsonl --methods fossil_channels
+    python benchmarks/paired.py benchmarks/results/comparison.jsonl --reference fossil
+    python benchmarks/paired.py benchmarks/results/comparison.jsonl --reference dgi --graphs cora citeseer
 
 An encoder counts with its mean over the splits that both were scored on; the difference of two encoders of one seed is
 one value, and the interval is over seeds (Student's t, none below three). A row of changed settings is beside the
@@ -17,12 +16,13 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, TypeAlias
 
-from accuracy import first_preset, read
+from accuracy import first_preset, key_of
 from fossil.datasets.catalog import names
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.statistics import Summary
 from fossil.methods.registry import get_method
 from fossil.settings import spelt
+from records import read_records
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Method, preset, changed settings and direction."""
@@ -34,12 +34,12 @@ def main() -> None:
     """Print two Markdown tables for each protocol: accuracies, and differences from the reference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path)
-    parser.add_argument("--reference", default="fossil_channels", help="method that others are compared with")
+    parser.add_argument("--reference", default="fossil", help="method that others are compared with")
     parser.add_argument("--methods", nargs="+", help="all that have records when nothing is said")
     parser.add_argument("--graphs", nargs="+", help="all that the reference was scored on when nothing is said")
     parser.add_argument("--protocols", nargs="+", help="all that the reference was scored under")
     arguments = parser.parse_args()
-    records = [record for path in arguments.results for record in read(path) if "failed" not in record]
+    records = [record for path in arguments.results for record in read_records(path, key_of) if "failed" not in record]
     cells = cells_of([one for one in records if arguments.methods is None or one["method"] in arguments.methods])
     reference = (arguments.reference, first_preset(arguments.reference), "", "keep")
     known = {(name, graph) for name, graph, row in cells if row == reference}
@@ -78,7 +78,7 @@ def print_tables(name: str, graphs: list[str], cells: dict[tuple[str, str, Row],
         print(f"| {_title(row)} | {' | '.join(texts)} |")
     print(
         f"\nDifference from {get_method(reference[0]).title}, in points, with its 95 % interval over seeds; "
-        f"bold where it does not lie below zero:\n\n{head}"
+        f"bold where that reaches zero or lies above it:\n\n{head}"
     )
     for row in rows:
         if row == reference:
@@ -108,10 +108,10 @@ def _text(found: Summary) -> str:
 
 
 def _signed(found: Summary) -> str:
-    below = found.interval is not None and found.interval.high < 0
+    reaches = found.interval is not None and found.interval.high >= 0
     spread = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
     text = f"{100 * found.mean:+.1f}{spread}"
-    return text if below else f"**{text}**"
+    return f"**{text}**" if reaches else text
 
 
 if __name__ == "__main__":

@@ -295,7 +295,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "the subgraph loss without its weight", _WITH_CHANNELS,
-        "ot = self.subgraph_weight * ot", "pass", _OF_CHANNELS,
+        "return self.subgraph_weight * loss, solution", "return loss, solution", _OF_CHANNELS,
     ),
     Planted(
         "subgraphs along the edges of one direction", _WITH_CHANNELS,

@@ -76,14 +76,14 @@ class PropSettings(FeaturesSettings):
         return built
 
 
-class ChannelGraph(NamedTuple):
+class PropagatedGraph(NamedTuple):
     """A graph on a device, and the channels that are taken."""
 
     tensors: ChannelTensors
     channels: tuple[Channel, ...]
 
 
-class Features(Untrained[ChannelGraph]):
+class Features(Untrained[PropagatedGraph]):
     """The node's own features, the leading singular directions of wide ones, in rows of length one."""
 
     name = "features"
@@ -102,22 +102,22 @@ class Features(Untrained[ChannelGraph]):
         """Return the channels to propagate along."""
         return (CHANNELS["identity"],)
 
-    def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
+    def prepare(self, graph: Graph, device: torch.device) -> PropagatedGraph:
         """Move features and operators to `device`."""
         channels = self.channels(graph)
-        return ChannelGraph(ChannelTensors.of(graph, channels, device), channels)
+        return PropagatedGraph(ChannelTensors.of(graph, channels, device), channels)
 
-    def fit(self, prepared: ChannelGraph, random: torch.Generator) -> None:
+    def fit(self, prepared: PropagatedGraph, random: torch.Generator) -> None:
         """Find V."""
         self.reduction.fit(prepared.tensors.features, random)
 
-    def memory(self, prepared: ChannelGraph) -> float:
+    def memory(self, prepared: PropagatedGraph) -> float:
         """Return about how many bytes the vectors take, and what they are made of on the way."""
         nodes, columns = prepared.tensors.features.shape
         return 4.0 * self.reduction.width * (nodes * (len(prepared.channels) + 4) + 6 * columns)
 
     @torch.no_grad()
-    def encode(self, prepared: ChannelGraph) -> NodeVectors:
+    def encode(self, prepared: PropagatedGraph) -> NodeVectors:
         """Return what each node sees along every channel, side by side."""
         start = self.reduction(prepared.tensors.features)
         return NodeVectors(seen_along(start, prepared.channels, prepared.tensors).flatten(1))

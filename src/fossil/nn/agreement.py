@@ -60,6 +60,8 @@ def agreement(rows: Tensor, channels: Sequence[Channel], landmarks: Tensor, node
 def channel_weights(agreed: Tensor, channels: Sequence[Channel], sharpness: float) -> Tensor:
     """Return the weight of each channel, from how far others agree with it: rows of length one, …×C.
 
+    The identity has at least `FLOOR`. Where no channel has any agreement and there is no identity, all weigh alike.
+
     Args:
         agreed: agreement, …×C.
         channels: C of them.

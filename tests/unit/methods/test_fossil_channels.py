@@ -21,6 +21,7 @@ from fossil.methods.fossil_channels import ChannelSettings, FossilChannels, Foss
 from fossil.nn.agreement import agreement, channel_weights
 from fossil.nn.channels import seen_along
 from fossil.ops.infonce import node_contrast
+from fossil.report.map import draw_map
 from fossil.runs.embeddings import FitResult
 from fossil.runs.run import Run
 
@@ -40,8 +41,8 @@ def make_graph(*, directed: bool = False, features: int = 8, nodes: int = NODES)
     return Graph("town", sp.csr_array(joined.astype(np.float32)), values, np.arange(nodes))
 
 
-def embed(graph: Graph, epochs: int = 2, method: str = "fossil_channels", **options: Any) -> FitResult:
-    settings = SMALL | options.pop("settings", {})
+def embed(graph: Graph, epochs: int | None = 2, method: str = "fossil_channels", **options: Any) -> FitResult:
+    settings = (SMALL if method != "prop" else {}) | options.pop("settings", {})
     return fossil.embed(graph, method=method, settings=settings, epochs=epochs, device="cpu", **options)
 
 
@@ -113,6 +114,19 @@ def test_what_a_node_trusts_adds_up_to_one_and_is_kept(tmp_path: Path) -> None:
     assert sum(each["first_of"] for each in summary.values()) == pytest.approx(1)
     first = np.argmax([result.channels[name] for name in DIRECTED], axis=0)
     assert summary["out"]["first_of"] == pytest.approx((first == 1).mean())
+
+
+def test_a_map_says_which_channel_a_node_trusts_most(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = embed(make_graph(directed=True))
+    draw_map(tmp_path / "map.svg", result, "channel")
+    drawn = (tmp_path / "map.svg").read_text()
+    assert result.channels is not None
+    first = np.argmax(list(result.channels.values()), axis=0)
+    for number, name in enumerate(result.channels):
+        assert (f"<!-- {name} -->" in drawn) == (first == number).any()  # in the legend
+    with pytest.raises(SettingError, match="needs channels, which is not there"):
+        draw_map(tmp_path / "none.svg", embed(make_graph(), method="prop", settings={}, epochs=None), "channel")
 
 
 def test_weights_of_each_node_its_own_or_none_at_all() -> None:

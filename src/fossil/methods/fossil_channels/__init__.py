@@ -51,7 +51,7 @@ The share of channel c in what node i trusts is its own weight, squared: that of
 the mean over nodes. `fossil embed` prints for each channel its share of a vector and how many nodes trust it most,
 `summary.json` keeps the distribution, `embeddings.npz` has an array `channel_NAME` for each, and
 `fossil map RUN --colour channel` draws it. In the vectors the weights of the whole graph count. With `weighting=node`
-those of the node do; rows of nodes then differ in what they are made of, which a linear model does not take well.
+those of the node do, and rows of different nodes are then stretched differently.
 
 ## From the equations to the files
 

@@ -15,6 +15,7 @@ from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Re
 from fossil.methods.fossil.contrast import SubgraphContrast
 from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
+from fossil.methods.fossil.stages import Compared, Pairs
 from fossil.methods.fossil_channels.settings import ChannelSettings
 from fossil.nn.agreement import agreement, channel_weights, landmarks_of
 from fossil.nn.channels import ChannelEncoder, ChannelTensors, Reduction, seen_along
@@ -22,6 +23,7 @@ from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
+from fossil.transport import Solution
 
 _JUDGED = 128  # columns of the untrained rows that channels are judged by
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
@@ -137,9 +139,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         ot, solution = None, None
         if self.config.subgraph_weight != 0:
             ot, solution = side(self.subgraph_loss, compared, pairs)  # 4.6.1
-            ot = self.subgraph_weight * ot
         node = self.node_loss(compared)  # 4.6.2
-
         terms = {name: term for name, term in (("ot", ot), ("node", node)) if term is not None}
 
         def diagnose() -> Record:
@@ -150,6 +150,11 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
             }
 
         yield Objective(terms, ("encoder",), diagnose)
+
+    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
+        """Return ω L_ot, and the plans behind it; weighed here because only a backward pass waits for a loss aside."""
+        loss, solution = super().subgraph_loss(compared, pairs)
+        return self.subgraph_weight * loss, solution
 
     # What comes out.
 
