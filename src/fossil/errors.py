@@ -13,7 +13,10 @@ import re
 import warnings
 from collections.abc import Iterable
 
-SWITCHES = ("attach", "features", "force", "missing-indicator", "recipe", "replay", "resume", "structural-features")
+SWITCHES = (
+    "attach", "features", "force", "missing-indicator", "recipe", "records", "replay", "resume", "retry-failed",
+    "structural-features",
+)  # fmt: skip
 """Flags without a value; `no-` in front turns one off."""
 TREATMENTS = (
     "direction", "duplicates", "edge-weights", "isolated", "missing", "missing-indicator", "self-loops",

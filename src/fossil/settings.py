@@ -17,7 +17,11 @@ from pydantic.fields import FieldInfo
 
 from fossil.errors import SettingError, nearest
 
+_LARGEST = 3.4028234663852886e38  # of float32, in which everything is computed
 LARGEST_SEED = 2**32 - 1  # of the generator that the released splits are drawn with
+LARGEST_SIZE = 65_536
+"""The most of anything that a setting counts, where its declaration names no bound of its own."""
+_LONGEST_SHOWN = 80
 
 
 def setting(
@@ -38,8 +42,11 @@ def setting(
         origin: where the default comes from (a section of the paper, the released code, a decision of ours).
         only_with: other settings and their values, a single one, several, or a range, without which this one has no
             effect; or several such mappings, of which one must hold.
-        **bounds: pydantic bounds such as `ge`, `gt`, `le`, `lt`.
+        **bounds: pydantic bounds such as `ge`, `gt`, `le`, `lt`. A whole number with a lower bound is a size, and at
+            most `LARGEST_SIZE` where nothing is said: what is larger would only run out of memory or time.
     """
+    if type(default) is int and "ge" in bounds and not {"le", "lt"} & bounds.keys():
+        bounds["le"] = LARGEST_SIZE
     extra: dict[str, Any] = {}
     if search is not None:
         extra["search"] = list(search)
@@ -62,14 +69,22 @@ class Settings(BaseModel):
         if unknown:
             raise SettingError(f"Unknown setting {unknown[0]!r}.", remedy=nearest(unknown[0], cls.model_fields))
         try:
-            return cls(**values)
+            built = cls(**values)
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
-            where = f"{name}={first['input']!r}" if name else "these settings"
+            where = f"{name}={shown(first['input'])}" if name else "these settings"
             raise SettingError(
                 f"{where} is not accepted: {first['msg']}.", remedy=cls.explain(name) if name else ""
             ) from error
+
+        for name, value in built:
+            if isinstance(value, float) and abs(value) > _LARGEST:
+                raise SettingError(
+                    f"{name}={value!r} is not accepted: no single-precision number is as large.",
+                    remedy=cls.explain(name),
+                )
+        return built
 
     def updated(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with some values replaced, checked like any other."""
@@ -87,7 +102,8 @@ class Settings(BaseModel):
     def explain(cls, name: str) -> str:
         """Return the one-line meaning of a setting with its default."""
         field = cls.model_fields[name.split(".")[0]]
-        return f"{name}: {field.description} (default {field.default!r})."
+        default = "" if field.is_required() else f" (default {field.default!r})"
+        return f"{name}: {field.description}{default}."
 
     def refuse_idle(self, given: Iterable[str]) -> None:
         """Raise SettingError for the first of these settings that has no effect beside the others."""
@@ -158,6 +174,46 @@ def check_seed(seed: object) -> int:
     return int(seed)
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """Reads plain values, each written where it stands: a few aliases of aliases stand for billions of values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("a value refers to another one (*)")
+        return super().compose_node(parent, index)
+
+
+def plain_yaml(text: str) -> Any:
+    """Return the plain values that a YAML text holds.
+
+    Raises:
+        yaml.YAMLError: whatever is wrong with it: PyYAML itself lets the errors of its constructors through.
+
+    >>> plain_yaml("alpha: 0.3")
+    {'alpha': 0.3}
+    """
+    try:
+        return yaml.load(text, _PlainLoader)
+    except yaml.YAMLError:
+        raise
+    except Exception as error:
+        raise yaml.YAMLError(f"{type(error).__name__}: {error}") from error
+
+
+def shown(value: object) -> str:
+    """Return a value as Python writes it, its middle left out where that is long.
+
+    >>> shown("gcn"), shown(list(range(1000)))
+    ("'gcn'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,...93, 994, 995, 996, 997, 998, 999]')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of thousands of digits
+        return f"a number of about {int(value.bit_length() * 0.30103):,} digits" if isinstance(value, int) else "..."
+    side = (_LONGEST_SHOWN - 3) // 2
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:side]}...{text[-side:]}"
+
+
 def parse_assignments(assignments: Iterable[str], example: str = "--set alpha=0.3") -> dict[str, Any]:
     """Read `key=value` strings; values are YAML scalars. An error shows `example`.
 
@@ -170,10 +226,10 @@ def parse_assignments(assignments: Iterable[str], example: str = "--set alpha=0.
         if not equals or not key.strip():
             raise SettingError(f"{assignment!r} is not of the form key=value.", remedy=f"Example: {example}")
         try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:  # PyYAML lets the errors of its constructors through
+            value = plain_yaml(text)
+        except yaml.YAMLError as error:
             raise SettingError(
-                f"The value of {assignment!r} cannot be read.", remedy="Use a number or a word."
+                f"The value of {shown(assignment)} cannot be read.", remedy="Use a number or a word."
             ) from error
         # YAML 1.1 reads 1e-3 as a string; people write it as a number.
         if isinstance(value, str):
@@ -201,7 +257,7 @@ def bounds(field: FieldInfo) -> list[str]:
     """Return the bounds of a setting, such as `≥ 1`."""
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
     return [
-        f"{sign} {getattr(bound, name):g}"
+        f"{sign} {getattr(bound, name):,}".removesuffix(".0")
         for bound in field.metadata
         for name, sign in signs.items()
         if getattr(bound, name, None) is not None

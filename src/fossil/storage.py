@@ -6,12 +6,14 @@ name in one step. When the disk is full the neighbour is removed and the previou
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +21,7 @@ import numpy as np
 import yaml
 
 from fossil.errors import RunError
+from fossil.settings import plain_yaml
 
 
 def user_cache(name: str) -> Path:
@@ -26,30 +29,49 @@ def user_cache(name: str) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fossil" / name
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it to `path`.
-
-    Raises:
-        RunError: the operating system refused (disk full, no permission, path not writable).
-    """
-    temporary: str | None = None
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn whatever the operating system says inside the block about changing `path` into a RunError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        yield
     except OSError as error:
         raise RunError(
             f"Could not write {path}: {error.strerror or error}.",
             remedy="Make room there or choose another folder; whatever stood there before is untouched.",
         ) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever the operating system says inside the block about `path` into a RunError."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise RunError(f"Could not read {path}: {reason}.", remedy="Check the path and who may read it.") from error
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it to `path`; umask says who may read it.
+
+    Raises:
+        RunError: the operating system refused (disk full, no permission, path not writable).
+    """
+    made = False
+    try:
+        with writing(path):
+            temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb") as stream:
+                made = True
+                write(stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+            made = False
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        if made:
+            temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -69,7 +91,7 @@ def write_json(path: Path, value: object) -> None:
 
 def write_yaml(path: Path, value: object) -> None:
     """Write `value` as YAML with its keys in the given order, atomically."""
-    write_text(path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    write_text(path, yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True))
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], *, compress: bool = True) -> None:
@@ -81,22 +103,54 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]
     write_atomically(path, lambda stream: save(stream, **arrays))
 
 
+def open_file(path: Path) -> io.BufferedReader:
+    """Open a plain file for reading, through symbolic links; anything else is refused, and none is waited for.
+
+    Raises:
+        RunError: it is missing, cannot be read, or is a folder, a pipe or a device.
+    """
+    with reading(path):
+        try:
+            # Opening a pipe to which nobody writes would wait for ever.
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError as error:
+            missing = "is a symbolic link to nothing" if path.is_symlink() else "is missing"
+            raise RunError(f"{path} {missing}.", remedy="Put it back, or make it again with --resume.") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RunError(f"{path} is no plain file.", remedy="Put the file back, or make it again with --resume.")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what is in a plain file; see `open_file` for what it raises."""
+    with open_file(path) as stream, reading(path):
+        return stream.read()
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a plain file, in hexadecimal; see `open_file` for what it raises."""
+    with open_file(path) as stream, reading(path):
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """Read an NPZ file without executing anything in it.
 
     Raises:
         RunError: the file is missing, damaged, or holds pickled objects.
     """
-    try:
-        content = np.load(path, allow_pickle=False)
-        if not isinstance(content, np.lib.npyio.NpzFile):
-            raise ValueError("a single array, no archive of arrays")
-        with content:
+    with open_file(path) as stream:
+        try:
+            content = np.load(stream, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise ValueError("a single array, no archive of arrays")
             return {name: content[name] for name in content.files}
-    except FileNotFoundError as error:
-        raise RunError(f"{path} is missing.", remedy="The run is not finished: go on with --resume.") from error
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} is damaged ({error}).", remedy="Make it again with --resume or --force.") from error
+        except Exception as error:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise RunError(
+                f"{path} is damaged ({reason}).", remedy="Make it again with --resume or --force."
+            ) from error
 
 
 def read_json(path: Path) -> Any:
@@ -106,10 +160,43 @@ def read_json(path: Path) -> Any:
         RunError: the file is missing or is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(f"{path} is missing.", remedy="The run is not finished: go on with --resume.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+        return json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise RunError(
-            f"{path} is not valid JSON ({error}).", remedy="The file was damaged after it was written."
+            f"{path} is not valid JSON ({reason}).", remedy="The file was damaged after it was written."
         ) from error
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file of plain values, of a mebibyte at most and without anchors, as `write_yaml` writes it.
+
+    Raises:
+        RunError: the file is missing or is something else.
+    """
+    content = read_bytes(path)
+    try:
+        if len(content) > _LARGEST_YAML:
+            raise ValueError(f"{len(content):,} bytes, more than a configuration has")
+        return plain_yaml(content.decode())
+    except (yaml.YAMLError, ValueError) as error:
+        raise RunError(f"{path} is damaged ({_yaml_reason(error)}).", remedy="Put the right file back.") from error
+
+
+_LARGEST_YAML = 2**20
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes equal values twice in place of an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _yaml_reason(error: Exception) -> str:
+    """Return in one line why a file is no YAML of ours."""
+    if isinstance(error.__cause__, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return " ".join(str(error).split())

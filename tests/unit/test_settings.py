@@ -1,12 +1,15 @@
+import itertools
 import math
 from typing import Any, Literal
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from fossil.errors import SettingError, nearest
-from fossil.methods.registry import Kind, methods
-from fossil.settings import Settings, describe_conditions, meaning, parse_assignments, setting
+from fossil.methods.registry import Kind, get_method, methods
+from fossil.runs.plan import plan_run
+from fossil.settings import Settings, describe_conditions, meaning, parse_assignments, plain_yaml, setting
 
 
 class Example(Settings):
@@ -232,3 +235,72 @@ def test_every_setting_of_a_method_counts_somewhere(kind: Kind) -> None:
                 for other, wanted in condition.items()
             }
             kind.Config.build({**chosen, name: field.default}).refuse_idle([name])
+
+
+BOMB = "[&a [x,x,x,x,x,x,x,x,x,x]" + "".join(
+    f", &{name} [{','.join([f'*{before}'] * 10)}]" for before, name in itertools.pairwise("abcdefghi")
+) + "]"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '!!int ""',
+        '!!float ""',
+        "!!timestamp 2020-02-31",
+        "!!binary é",
+        "!!set [a]",
+        "!!omap x",
+        "? [a]\n: b",
+        "[" * 5000,
+        "{a: " * 3000,
+        "9" * 5000,
+        "&a [*a]",
+        "&a {b: &c {d: 1, <<: *a}}",
+        "\ud800",
+        "\x00",
+        BOMB,
+    ],
+    ids=repr,
+)
+def test_no_value_ends_in_anything_but_a_message(value: str) -> None:
+    with pytest.raises(SettingError, match=r"The value of 'alpha=.* cannot be read") as caught:
+        parse_assignments([f"alpha={value}"])
+    assert len(caught.value.what) < 200
+    with pytest.raises(yaml.YAMLError):
+        plain_yaml(value)
+
+
+def test_a_value_that_is_long_is_shown_in_part() -> None:
+    with pytest.raises(SettingError, match=r"^layers=\['a', 'a', .*\.\.\..*'a'\] is not accepted"):
+        Example.build(parse_assignments([f"layers=[{','.join('a' * 500)}]"]))
+    with pytest.raises(SettingError, match=r"^layers=a number of about 7,2\d\d digits is not accepted"):
+        Example.build(parse_assignments([f"layers=0x{'f' * 6000}"]))
+
+
+@pytest.mark.parametrize("name", sorted(methods()))
+def test_every_size_has_an_upper_bound(name: str) -> None:
+    config = get_method(name).Config
+    for key, field in config.model_fields.items():
+        if field.annotation is int and config.model_fields[key].metadata:
+            with pytest.raises(SettingError, match=f"^{key}=1000000000 is not accepted: .* less than"):
+                config.build({key: 10**9})
+
+
+def test_a_width_beyond_memory_is_refused_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fossil.runs.plan.free_host_memory", lambda: 10**9)
+    # 2^28 weights between vectors and their summary, and their gradients and moments.
+    with pytest.raises(SettingError, match=r"DGI on csbm .* takes more than 4\.[3-9] GB in memory with width=16384"):
+        plan_run("csbm", method="dgi", settings={"width": 2**14})
+    plan_run("csbm", method="dgi", settings={"width": 2**12})
+
+
+@pytest.mark.parametrize("value", [1e39, 1e308, -1e39])
+def test_no_setting_is_beyond_single_precision(value: float) -> None:
+    class Rates(Settings):
+        rate: float = setting(0.1, "a rate")
+
+    assert Rates.build({"rate": 3e38}).rate == 3e38
+    with pytest.raises(SettingError, match="single-precision") as caught:
+        Rates.build({"rate": value})
+    assert "a rate" in caught.value.remedy

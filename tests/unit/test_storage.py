@@ -10,7 +10,10 @@ import yaml
 from fossil.errors import RunError
 from fossil.storage import (
     read_arrays,
+    read_bytes,
     read_json,
+    read_yaml,
+    sha256,
     write_arrays,
     write_atomically,
     write_bytes,
@@ -73,12 +76,23 @@ def test_a_file_in_the_way_of_the_folder_is_a_run_error(tmp_path: Path) -> None:
         write_text(tmp_path / "file" / "below.txt", "x")
 
 
-def test_folders_are_made_and_others_may_read(tmp_path: Path) -> None:
+def test_folders_are_made(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c.bin"
     write_bytes(path, b"\x00\xff")
     assert path.read_bytes() == b"\x00\xff"
-    assert path.stat().st_mode & 0o777 == 0o644
     assert names(path.parent) == ["c.bin"]
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o027, 0o077])
+def test_umask_says_who_may_read_a_file(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_bytes(tmp_path / "new.bin", b"x")
+        (tmp_path / "plain.bin").write_bytes(b"x")
+    finally:
+        os.umask(before)
+    found, plain = ((tmp_path / name).stat().st_mode & 0o777 for name in ("new.bin", "plain.bin"))
+    assert found == plain == 0o666 & ~mask
 
 
 def test_the_old_file_stands_until_the_new_one_is_complete(tmp_path: Path) -> None:
@@ -185,3 +199,39 @@ def test_damaged_json_is_a_run_error(tmp_path: Path, content: bytes) -> None:
 def test_a_folder_in_place_of_a_json_file_is_a_run_error(tmp_path: Path) -> None:
     with pytest.raises(RunError):
         read_json(tmp_path)
+
+
+@pytest.mark.parametrize("read", [read_arrays, read_json, read_yaml, read_bytes, sha256])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "dangling", "missing", "long"])
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path, read: Any, kind: str) -> None:
+    path = tmp_path / ("x" * 300 if kind == "long" else kind)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "dangling":
+        path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunError) as caught:
+        read(path)
+    assert str(path) in caught.value.what and caught.value.remedy
+
+
+def test_yaml_comes_back_without_aliases(tmp_path: Path) -> None:
+    shared = [1, 2]
+    value = {"first": shared, "second": shared, "text": "λ", "none": None}
+    write_yaml(tmp_path / "c.yaml", value)
+    assert read_yaml(tmp_path / "c.yaml") == value and "&" not in (tmp_path / "c.yaml").read_text()
+
+
+@pytest.mark.parametrize("content", [b"[" * 9000, b'{"a": ' * 9000, b"1" * 5000, b"\xff", b"", b"{"])
+def test_json_that_is_none_is_one_message(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(RunError, match="is not valid JSON"):
+        read_json(tmp_path / "x.json")
+
+
+def test_a_digest_is_that_of_the_content(tmp_path: Path) -> None:
+    (tmp_path / "abc").write_bytes(b"abc")  # the example of FIPS 180-2
+    assert sha256(tmp_path / "abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
