@@ -34,7 +34,7 @@ def raw_from_arrays(
     Raises:
         GraphError: features or labels of a kind that cannot be used.
     """
-    numbers, names = (None, ()) if labels is None else class_labels(labels)
+    numbers, names = (None, ()) if labels is None else class_labels(labels, len(label_names))
     return RawGraph(
         name=name,
         source=np.asarray(source),
@@ -75,27 +75,49 @@ def raw_from_adjacency(
     )
 
 
-def class_labels(values: Any) -> tuple[Array, tuple[str, ...]]:
+def class_labels(values: Any, named: int = 0) -> tuple[Array, tuple[str, ...]]:
     """Return class numbers (N, -1 unknown) or binary tasks (N×T) from an array of numbers or texts.
 
-    >>> class_labels(np.array([2.0, np.nan, 0.0]))
-    (array([ 2, -1,  0]), ())
+    Numbers that count 0, 1, 2 and so on without a gap are class numbers. Others are codes, such as years: they are
+    numbered in their order, and become the names of the classes. NaN and -1 are unknown; no other negative number is
+    taken, since one that means unknown elsewhere, such as -100, would become a class.
+
+    Args:
+        values: N or N×T.
+        named: how many classes have names already; numbers below that are class numbers, with gaps or without.
+
+    >>> class_labels(np.array([2021.0, np.nan, 1999.0]))
+    (array([ 1, -1,  0]), ('1999', '2021'))
+    >>> class_labels(np.array([1, -1, 0]))
+    (array([ 1, -1,  0]), ())
 
     Raises:
-        GraphError: numbers that are not whole.
+        GraphError: numbers that are not whole, or negative and not -1.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.dtype.kind not in "fiub":
         return encode_labels(id_texts(array))
-    unknown = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
-    whole = np.where(unknown, -1, array)
-    if array.ndim > 2 or (whole != np.floor(whole)).any():
+    unknown = np.isnan(array) if array.dtype.kind == "f" else array == -1
+    whole = np.where(unknown, array.dtype.type(0), array)
+    if array.ndim > 2 or not (np.isfinite(whole) & (whole == np.floor(whole))).all():
         raise GraphError(
             f"Labels of shape {array.shape} are not whole numbers.", remedy="Labels are classes; leave out targets."
         )
-    return whole.astype(np.int64), ()
+    unknown |= whole == -1
+    codes = np.unique(whole[~unknown])
+    if len(codes) and codes[0] < 0:
+        count = int((whole == codes[0]).sum())
+        raise GraphError(
+            f"{count:,} label{'s are' if count > 1 else ' is'} {int(codes[0])}; of the negative numbers, only -1 is "
+            "taken, for nodes whose class is not known.",
+            remedy="Write -1 where the class is not known, and number classes from 0 or name them.",
+        )
+    if array.ndim == 2 or len(codes) == 0 or codes[-1] < max(len(codes), named):
+        return np.where(unknown, -1, whole).astype(np.int64), ()
+    numbers = np.searchsorted(codes, whole)
+    return np.where(unknown, -1, numbers), tuple(str(int(code)) for code in codes)
 
 
 def _feature_matrix(features: Any, nodes: int) -> Features:

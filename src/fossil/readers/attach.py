@@ -13,6 +13,7 @@ from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features, Graph
 from fossil.graph.troubles import Troubles, listed
+from fossil.guard.boundary import reading
 from fossil.readers.cells import NodeTable
 from fossil.readers.column import ColumnPlan
 from fossil.readers.edges import edge_positions, edge_table
@@ -37,13 +38,14 @@ def attach_tables(
             f"New nodes come in tables, and this is a {type(source).__name__}.",
             remedy="Give a folder with nodes and edges, or a node table.",
         )
-    nodes_path, edges_path = table_paths(Path(source), edges)
-    if nodes_path is None:
-        raise GraphError(
-            f"{source} has edges and no table of the new nodes.",
-            remedy="Put a node table there; the ids alone will do where the run has no other columns.",
-        )
-    return attach(base, plan, nodes_path, edges_path, treatment=treatment)
+    with reading(source):
+        nodes_path, edges_path = table_paths(Path(source), edges)
+        if nodes_path is None:
+            raise GraphError(
+                f"{source} has edges and no table of the new nodes.",
+                remedy="Put a node table there; the ids alone will do where the run has no other columns.",
+            )
+        return attach(base, plan, nodes_path, edges_path, treatment=treatment)
 
 
 def attach(
@@ -152,9 +154,10 @@ def _join_labels(
         return None, (), (Finding("binary tasks", base.num_classes, "left out: new nodes have none"),)
     if base.labels is None and new is None:
         return None, (), ()
-    names = list(base.label_names) or [str(number) for number in range(base.num_classes)]
-    names += [name for name in new_names if name not in names]
-    number = np.asarray([names.index(name) for name in new_names] + [-1], dtype=np.int64)
+    names = {name: i for i, name in enumerate(base.label_names or map(str, range(base.num_classes)))}
+    for name in new_names:
+        names.setdefault(name, len(names))
+    number = np.asarray([*(names[name] for name in new_names), -1], dtype=np.int64)
     old_labels = np.full(base.num_nodes, -1) if base.labels is None else base.labels
     new_labels = np.full(count, -1) if new is None else number[new]
     return np.concatenate([old_labels, new_labels]), tuple(names), ()

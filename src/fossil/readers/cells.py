@@ -22,6 +22,8 @@ _TRUTH |= {"false": 0.0, "no": 0.0, "f": 0.0, "n": 0.0, "0": 0.0, "0.0": 0.0}
 # NA may be Namibia.
 _GAPS = frozenset(("", "na", "n/a", "#na", "#n/a", "nan", "-nan", "null", "none", "<na>", "nat"))
 
+_LONGEST_NUMBER = 1000  # letters; what is longer is neither a number nor a sign for none
+
 DATES = ("date", "calendar")
 _WANTED = {"boolean": "neither true nor false", **dict.fromkeys(DATES, "no date")}
 
@@ -128,7 +130,8 @@ def is_gap(cell: object) -> bool:
     >>> is_gap(" N/A "), is_gap(float("nan")), is_gap("unknown")
     (True, True, False)
     """
-    return cell_text(cell).lower() in _GAPS
+    text = cell_text(cell)
+    return len(text) <= _LONGEST_NUMBER and text.lower() in _GAPS
 
 
 def as_floats(cells: Column) -> Array:
@@ -143,6 +146,8 @@ def as_floats(cells: Column) -> Array:
 
 
 def _as_float(cell: Any) -> float:
+    if isinstance(cell, str) and len(cell) > _LONGEST_NUMBER:
+        return float("nan")
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

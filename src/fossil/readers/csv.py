@@ -10,8 +10,11 @@ from pathlib import Path
 
 from fossil.errors import GraphError
 from fossil.graph.troubles import listed
+from fossil.guard.budget import check_need
 from fossil.readers.base import TableReader, split_name
 from fossil.readers.frame import Frame, checked_header, without_index
+
+_TEXT_COST = 20  # bytes that a byte of text takes as cells, most of them short
 
 
 class DelimitedTables(TableReader):
@@ -62,9 +65,8 @@ class DelimitedTables(TableReader):
 
 def _decode(path: Path) -> str:
     try:
-        content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
+        check_need(path, _TEXT_COST * path.stat().st_size)
+        content = _inflated(path) if path.suffix.lower() == ".gz" else path.read_bytes()
         return content.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise GraphError(f"{path} is not a whole gzip file ({error}).", remedy="Copy or compress it again.") from error
@@ -77,3 +79,13 @@ def _decode(path: Path) -> str:
         raise GraphError(
             f"{path} cannot be read: {error.strerror}.", remedy="Check the path and its permissions."
         ) from error
+
+
+def _inflated(path: Path) -> bytes:
+    """Return what a gzip file holds, as long as that may be read."""
+    content = io.BytesIO()
+    with gzip.open(path) as stream:
+        while block := stream.read(1 << 20):
+            content.write(block)
+            check_need(path, _TEXT_COST * content.tell(), "The text")
+    return content.getvalue()

@@ -96,8 +96,8 @@ def edge_positions(
     lost = np.flatnonzero((ends < 0).any(axis=0))
     unknown: dict[str, list[int]] = {}
     for row in lost.tolist():
-        for text in (edges.source[row], edges.target[row]):
-            if text not in positions and row not in unknown.get(text, ()):
+        for text in dict.fromkeys((edges.source[row], edges.target[row])):
+            if text not in positions:
                 unknown.setdefault(text, []).append(row)
     with troubles.gathered():
         if unknown and treatment.unknown_edges == "refuse":

@@ -6,6 +6,7 @@ so that new nodes get exactly the columns that the old ones had.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -17,8 +18,23 @@ from fossil.errors import GraphError, nearest
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Features
 from fossil.graph.troubles import Troubles
+from fossil.guard.boundary import reason
 from fossil.readers.cells import NodeTable
 from fossil.readers.column import MEASURED, ROLES, ColumnPlan, some
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "role": (str,),
+    "mean": (float, int),
+    "scale": (float, int),
+    "categories": (list, tuple),
+    "note": (str,),
+    "fill": (float, int, str, type(None)),
+    "indicator": (bool,),
+    "start": (float, int),
+    "day_first": (bool, type(None)),
+}
+"""What may stand in a plan that comes from a file."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +121,21 @@ class EncodingPlan:
                 sparse=bool(value["sparse"]),
                 structural=tuple(_column_from_json(part) for part in value["structural"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise GraphError(
-                f"This is not an encoding plan ({error!r}).", remedy="Use the plan saved beside the model."
+                f"This is not an encoding plan ({reason(error)}).", remedy="Use the plan saved beside the model."
             ) from error
 
 
 def _column_from_json(value: Mapping[str, Any]) -> ColumnPlan:
+    for key, kinds in _KINDS.items():
+        if not isinstance(value.get(key, None if type(None) in kinds else kinds[0]()), kinds):
+            raise TypeError(f"{key} of column {value.get('name')!r} is {value[key]!r}")
     if value["role"] not in ROLES:
         raise ValueError(f"unknown role {value['role']!r}")
+    if not all(isinstance(category, str) for category in value["categories"]):
+        raise TypeError(f"a category of column {value['name']!r} is no text")
+    numbers = [value.get(key) for key in ("mean", "scale", "fill", "start")]
+    if not all(math.isfinite(number) for number in numbers if isinstance(number, int | float)):
+        raise ValueError(f"a number of column {value['name']!r} is not finite")
     return ColumnPlan(**{**value, "categories": tuple(value["categories"])})

@@ -7,6 +7,7 @@ from typing import Any
 
 from fossil.errors import GraphError
 from fossil.graph.troubles import Troubles
+from fossil.guard.boundary import check_regular, exists, reading
 from fossil.readers.base import Found, Reader, Request, split_name
 from fossil.readers.edges import named_ends
 from fossil.readers.frame import Frame
@@ -103,14 +104,14 @@ def read_frame(path: Path) -> Frame:
     suffix = split_name(path, known)[1]
     if suffix not in known:
         raise GraphError(f"{path} is no table this package reads.", remedy=f"Use one of {', '.join(known)}.")
-    if not path.is_file():
-        raise GraphError(f"{path} does not exist.", remedy="Check the spelling of the path.")
-    return known[suffix].read_frame(path)
+    check_regular(path)
+    with reading(path):
+        return known[suffix].read_frame(path)
 
 
 def _only(folder: Path, stem: str) -> Path | None:
     candidates = [folder / f"{stem}{suffix}" for suffix in table_readers()]
-    found = [path for path in candidates if path.is_file()]
+    found = [path for path in candidates if exists(path)]
     if len(found) > 1:
         names = " and ".join(path.name for path in found)
         raise GraphError(f"Folder {folder} has both {names}.", remedy="Keep one, or name the file to read.")

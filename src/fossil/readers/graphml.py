@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fossil.errors import GraphError
+from fossil.guard.budget import check_need
 from fossil.readers.base import Found, Reader, Request
 from fossil.readers.networkx import read_networkx
+
+_TEXT_COST = 20  # bytes that a byte of XML takes as a tree and a graph
 
 
 class GraphMLFile(Reader):
@@ -31,6 +34,7 @@ class GraphMLFile(Reader):
 def _parse(path: Path) -> Any:
     import networkx as nx
 
+    check_need(path, _TEXT_COST * path.stat().st_size)
     try:
         return nx.read_graphml(path)
     except (nx.NetworkXException, SyntaxError, LookupError, TypeError, ValueError, OSError) as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +15,9 @@ from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features, Graph
+from fossil.guard.arrays import Arrays, checked_csr
+from fossil.guard.boundary import reading
+from fossil.guard.budget import check_need
 from fossil.readers.arrays import raw_from_adjacency, raw_from_arrays
 from fossil.readers.base import Found, Reader, Request
 from fossil.readers.weights import edge_values
@@ -28,6 +29,7 @@ FEATURE_KEYS = ("x", "features", "node_features", "attr", "attr_matrix")
 LABEL_KEYS = ("y", "labels", "node_labels")
 ID_KEYS = ("ids", "node_ids")
 WEIGHT_KEYS = ("edge_weight", "edge_weights", "weights", "edge_attr")
+_BYTES_A_NODE = 64  # an id, a row of the adjacency, and what finding isolated nodes takes
 
 
 class NpzFile(Reader):
@@ -76,40 +78,17 @@ def read_npz(path: Path, treatment: Treatment | None = None) -> Graph:
     """Read a graph from an NPZ file; `treatment` applies to files that this package did not write.
 
     Raises:
-        GraphError: the file is missing, damaged, holds Python objects, or has no edges under a known key.
+        GraphError: the file is missing, damaged, too large, holds Python objects, or has no edges under a known key.
     """
-    found = load_npz(path, treatment)
-    return found if isinstance(found, Graph) else assemble(found, treatment)
+    with reading(path):
+        found = load_npz(path, treatment)
+        return found if isinstance(found, Graph) else assemble(found, treatment)
 
 
 def load_npz(path: Path, treatment: Treatment | None = None) -> Graph | RawGraph:
     """Return the finished graph of an own file, or the raw parts of somebody else's."""
-    arrays = _load_arrays(path)
-    try:
+    with Arrays(path) as arrays:
         return _own_graph(path, arrays) if FORMAT_KEY in arrays else _plain_graph(path, arrays, treatment)
-    except GraphError:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise GraphError(
-            f"The arrays of {path} do not form a graph: {error}.", remedy="Write the file again."
-        ) from error
-
-
-def _load_arrays(path: Path) -> dict[str, Array]:
-    if not path.is_file():
-        raise GraphError(f"{path} does not exist.", remedy="Check the spelling of the path.")
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
-    except ValueError as error:
-        raise GraphError(
-            f"{path} holds Python objects or is no NPZ file ({error}).",
-            remedy="Save plain arrays of numbers and strings with numpy.savez; pickled data is never loaded.",
-        ) from error
-    except (
-        OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError, zipfile.BadZipFile, zlib.error
-    ) as error:  # fmt: skip
-        raise GraphError(f"{path} is not a whole NPZ file ({error}).", remedy="Copy or write it again.") from error
 
 
 def _own_graph(path: Path, arrays: Mapping[str, Array]) -> Graph:
@@ -157,6 +136,7 @@ def _plain_graph(path: Path, arrays: Mapping[str, Array], treatment: Treatment |
             )
         sized = next((part for part in (features, labels, ids) if part is not None), None)
         nodes = int(pairs.max(initial=-1)) + 1 if sized is None else int(sized.shape[0])
+        check_need(path, _BYTES_A_NODE * nodes, f"Node {nodes - 1:,} in an edge")
         edges = raw_from_arrays(source=pairs[0], target=pairs[1], nodes=nodes, features=None)
     return raw_from_arrays(
         source=edges.source,
@@ -185,11 +165,7 @@ def _plain_features(arrays: Mapping[str, Array]) -> Any:
 
 def _csr(arrays: Mapping[str, Array], prefix: str, shape: tuple[int, ...]) -> sp.csr_array:
     data, indices, indptr = (arrays[f"{prefix}_{part}".lstrip("_")] for part in ("data", "indices", "indptr"))
-    if indices.dtype.itemsize < 4:
-        indices = indices.astype(np.int32)  # SciPy computes with 32-bit indices or wider
-    matrix = sp.csr_array((data, indices, indptr), shape=(shape[0], shape[1]))
-    matrix.check_format(full_check=True)
-    return matrix
+    return checked_csr(data, indices, indptr, shape)
 
 
 def _first(arrays: Mapping[str, Array], keys: tuple[str, ...]) -> Array | None:

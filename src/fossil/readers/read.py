@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features, Graph
+from fossil.guard.boundary import check_regular, exists, reading
 from fossil.readers.base import Found, Request, TableReader
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.folder import Folder
@@ -80,25 +82,30 @@ def read_graph(
     )
     structural = structural_features or (plan is not None and bool(plan.structural))
     request = Request(choices, None if edges is None else Path(edges), name, said, structural)
-    found, made = _read(Path(source) if isinstance(source, str) else source, request)
-    if isinstance(found, Graph) and treatment is None and not structural_features:
-        graph = found if name is None else replace(found, name=name)
-    else:
-        raw = _as_raw(found) if isinstance(found, Graph) else found
-        raw, made = with_structure(raw, made, treatment, structural_features, plan)
-        graph = assemble(raw if name is None else replace(raw, name=name), treatment)
+    source = Path(source) if isinstance(source, str) else source
+    # What goes wrong with an object of the caller's is his own to see; a file may be anybody's.
+    with reading(source) if isinstance(source, Path) else nullcontext():
+        found, made = _read(source, request)
+        if isinstance(found, Graph) and treatment is None and not structural_features:
+            graph = found if name is None else replace(found, name=name)
+        else:
+            raw = _as_raw(found) if isinstance(found, Graph) else found
+            raw, made = with_structure(raw, made, treatment, structural_features, plan)
+            graph = assemble(raw if name is None else replace(raw, name=name), treatment)
     _check_size(graph, allow_no_edges)
     return LoadedGraph(graph, made)
 
 
 def _read(source: Any, request: Request) -> Found:
     """Let the reader for this path or object read it."""
-    if isinstance(source, Path) and not source.exists():
+    if isinstance(source, Path) and not exists(source):
         raise GraphError(
             f"{str(source)!r} is no existing file or folder.", remedy=f"Check the spelling; readable are {forms()}."
         )
     reader = reader_for(source)
     is_file = isinstance(source, Path)
+    if reader.suffixes and not (issubclass(reader, TableReader) and source.is_dir()):
+        check_regular(source)
     if request.edges is not None and not issubclass(reader, TableReader | Folder):
         raise GraphError(
             f"{source if is_file else f'A {type(source).__name__}'} holds its own edges, but an edge table was given.",

@@ -9,6 +9,7 @@ from typing import Any
 from fossil.datasets import catalog
 from fossil.errors import DataError, GraphError, nearest
 from fossil.graph.findings import Treatment
+from fossil.guard.boundary import exists
 from fossil.readers.read import LoadedGraph, read_graph
 from fossil.settings import parse_assignments
 
@@ -34,7 +35,7 @@ def open_graph(source: Any, *, treatment: Treatment | Mapping[str, Any] | None =
     try:
         entry = catalog.find(name)
     except DataError:
-        if Path(source).exists():
+        if exists(Path(source)):
             return read_graph(source, treatment=treatment, **options)
         raise GraphError(
             f"{source!r} is neither a catalogue name nor an existing path.",

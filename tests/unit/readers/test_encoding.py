@@ -116,6 +116,33 @@ def test_other_json_is_no_plan(value: object) -> None:
         EncodingPlan.from_json(value)  # type: ignore[arg-type]
 
 
+COLUMN = {"name": "a", "role": "numeric", "categories": []}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": 5}, {"name": None}, {"role": ["numeric"]}, {"role": "number"}, {"mean": "0"}, {"mean": None},
+        {"scale": float("inf")}, {"mean": float("nan")}, {"categories": "abc"}, {"categories": [1]}, {"categories": {}},
+        {"note": 3}, {"fill": []}, {"indicator": "yes"}, {"start": {}}, {"day_first": 1}, {"unheard": 1},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_plan_with_a_value_of_another_kind_is_refused(wrong: dict[str, object]) -> None:
+    good = {"columns": [COLUMN], "sparse": False, "structural": []}
+    assert EncodingPlan.from_json(good).feature_names == ("a",)
+    with pytest.raises(GraphError, match="not an encoding plan"):
+        EncodingPlan.from_json(good | {"columns": [COLUMN | wrong]})
+    with pytest.raises(GraphError, match="not an encoding plan"):
+        EncodingPlan.from_json(good | {"structural": [COLUMN | wrong]})
+
+
+@pytest.mark.parametrize("value", [None, 5, "plan", {"columns": 5, "sparse": 0, "structural": []}, {"columns": [[]]}])
+def test_a_plan_of_another_kind_is_refused(value: object) -> None:
+    with pytest.raises(GraphError, match="not an encoding plan"):
+        EncodingPlan.from_json(value)  # type: ignore[arg-type]
+
+
 def test_new_data_is_encoded_with_the_old_statistics() -> None:
     plan = plan_columns(table(a=["0", "2"], kind=["x", "y"]))
     new = table(kind=["y", "z", ""], a=["4", "1", "0"], extra=["?", "?", "?"])

@@ -72,7 +72,9 @@ def test_own_file_with_impossible_structure(tmp_path: Path) -> None:
     write_npz(tmp_path / "g.npz", small_graph())
     arrays = dict(np.load(tmp_path / "g.npz"))
     np.savez(tmp_path / "g.npz", **{**arrays, "adjacency_indices": np.array([0, 1, 7], np.int32)})
-    with pytest.raises(GraphError, match="do not form a graph"):
+    with pytest.raises(
+        GraphError, match=r"cannot be read \(ValueError: the indices of a sparse matrix are not all from 0 to 2\)"
+    ):
         read_npz(tmp_path / "g.npz")
 
 
@@ -126,5 +128,5 @@ def test_an_archive_that_is_packed_in_an_unknown_way_is_refused(tmp_path: Path) 
             content[place + offset] = 77
             place = content.find(signature, place + 1)
     (tmp_path / "g.npz").write_bytes(content)
-    with pytest.raises(GraphError, match="not a whole NPZ file"):
+    with pytest.raises(GraphError, match="compression method is not supported"):
         read_npz(tmp_path / "g.npz")
