@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,11 +18,16 @@ import scipy.sparse as sp
 
 from fossil.datasets.fetch import find_or_fetch
 from fossil.datasets.files import benchmark, filtered, geom_gcn, ogb, planetoid, webkb, wikipedia, wordnet
+from fossil.datasets.pins import CONTENT
 from fossil.datasets.synthetic import DIGITS, BlockModel, csbm, digits_graph
+from fossil.datasets.verify import content_digest
 from fossil.errors import DataError, SettingError, nearest
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
+from fossil.guard.boundary import reading
+
+_REPLACE = "The files are damaged or not the published ones: replace them."
 
 
 def _nothing_to_read(folder: Path) -> RawGraph:
@@ -153,27 +159,33 @@ def load(
             raise SettingError(f"{entry.name} has no parameter {parameter!r}.", remedy=remedy)
     if entry.generator is not None:
         return entry.generator(treatment=treatment, **parameters)
-    root = find_or_fetch(entry.name, entry.origins, data_root=data_root, download=download)
-    return assemble(_read_checked(entry, (root / entry.files[0]).parent), treatment)
+    read = partial(_read_checked, entry)
+    return assemble(find_or_fetch(entry.name, entry.origins, read, data_root=data_root, download=download), treatment)
 
 
-def _read_checked(entry: Entry, folder: Path) -> RawGraph:
-    """Read the files of an entry and compare the counts with the expected ones."""
-    raw = entry.reader(folder)
+def _read_checked(entry: Entry, root: Path) -> RawGraph:
+    """Read the files of an entry and compare what is in them with what was published."""
+    folder = (root / entry.files[0]).parent
+    with reading(folder, DataError, _REPLACE):
+        raw = entry.reader(folder)
+        _check_published(entry, raw, folder)
+    return raw
+
+
+def _check_published(entry: Entry, raw: RawGraph, folder: Path) -> None:
     for end in (raw.source, raw.target):
         if end.min(initial=0) < 0 or end.max(initial=0) >= len(raw.ids):
             raise DataError(
-                f"{entry.name} has edges in {folder} to nodes outside 0 to {len(raw.ids) - 1:,}.",
-                remedy="The files are damaged or not the published ones: replace them.",
+                f"{entry.name} has edges in {folder} to nodes outside 0 to {len(raw.ids) - 1:,}.", remedy=_REPLACE
             )
     found = _count(raw)._asdict()
     for kind, expected in entry.counts._asdict().items():
         if expected is not None and found[kind] != expected:
             raise DataError(
-                f"{entry.name} has {found[kind]:,} {kind} in {folder}, but {expected:,} are expected.",
-                remedy="The files are damaged or not the published ones: replace them.",
+                f"{entry.name} has {found[kind]:,} {kind} in {folder}, but {expected:,} are expected.", remedy=_REPLACE
             )
-    return raw
+    if entry.name in CONTENT and content_digest(raw) != CONTENT[entry.name]:
+        raise DataError(f"The graph in {folder} has the size of {entry.name} and other content.", remedy=_REPLACE)
 
 
 def _count(raw: RawGraph) -> Counts:

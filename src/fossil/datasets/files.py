@@ -24,7 +24,7 @@ _GEOM_GCN = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/f1fc0d
 _CORNELL = "https://raw.githubusercontent.com/bingzhewei/geom-gcn/1124af17444d7fd09686504ec46caa3f39f4f632"
 _FILTERED = "https://github.com/yandex-research/heterophilous-graphs/raw/a431395582e929d88271309716bea4fe24ce6318/data"
 _BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
-_OGB = "http://snap.stanford.edu/ogb/data/nodeproppred"
+_OGB = "https://snap.stanford.edu/ogb/data/nodeproppred"
 _WORDNET = (
     "a machine that has it: it is derived from the files data.noun, data.verb, data.adj and data.adv of WordNet 3.0 "
     "and published nowhere"

@@ -10,6 +10,7 @@ import numpy as np
 from fossil.errors import DataError
 from fossil.graph.assemble import RawGraph
 from fossil.graph.graph import Array
+from fossil.guard.budget import check_need
 
 
 def read_ogb(folder: Path, name: str, *, add_inverse: bool = False) -> RawGraph:
@@ -62,9 +63,12 @@ def mean_over_edges(edge_features: Array, source: Array, target: Array, nodes: i
 
 def _table(path: Path, dtype: type[np.generic], *, rows: int | None = None, columns: int | None = None) -> Array:
     """Read a gzipped table of numbers, 2-D, and check its size where it is known."""
+    if rows is not None:
+        check_need(path, 8 * rows * (columns or 1), kind=DataError)  # NumPy makes room for all rows at once
     try:
         # Given a path, NumPy inflates and parses in C, block by block: 40 million edges take well under a minute.
-        table = np.loadtxt(str(path), dtype, delimiter=",", ndmin=2)
+        # One row more than there may be tells a longer table; a table of unknown length is a single number.
+        table = np.loadtxt(str(path), dtype, delimiter=",", ndmin=2, max_rows=(rows if rows is not None else 1) + 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}.", remedy="Replace it by the published file.") from error
     if table.shape != (table.shape[0] if rows is None else rows, columns or table.shape[1]) or table.size == 0:

@@ -7,7 +7,9 @@ SciPy classes: whatever the file says, no code but the code below sees its conte
 
 from __future__ import annotations
 
+import io
 import pickle
+import pickletools
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array
 from fossil.graph.published import NOWHERE, TEST, TRAINING, VALIDATION
+from fossil.guard.arrays import checked_csr
+from fossil.guard.budget import check_need
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 VALIDATION_NODES = 500
@@ -113,12 +117,21 @@ def read_restricted(path: Path) -> Any:
         DataError: the file names anything else, or is not a pickle.
     """
     try:
-        with path.open("rb") as stream:
-            return _RestrictedUnpickler(stream, encoding="latin1").load()
+        content = path.read_bytes()
+        _check_memo(content)
+        # From bytes in memory, no more is read, and no more room made, than there are.
+        return _RestrictedUnpickler(io.BytesIO(content), encoding="latin1").load()
     except DataError as error:
         raise DataError(f"{path}: {error.what}", remedy=error.remedy) from error
     except Exception as error:  # a damaged pickle can raise anything at all
         raise _damaged(path, str(error)) from error
+
+
+def _check_memo(content: bytes) -> None:
+    """Refuse a pickle that numbers what it remembers beyond its own length: the unpickler makes room for all below."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= int(argument or 0) <= len(content):
+            raise ValueError(f"it puts something into place {argument:,} of its memory")
 
 
 class _DtypeRecord:
@@ -157,10 +170,8 @@ class _MatrixRecord:
         self.state = state
 
     def restore(self) -> sp.csr_array:
-        parts = tuple(self.state[key].restore() for key in ("data", "indices", "indptr"))
-        matrix = sp.csr_array(parts, shape=self.state["_shape"])
-        matrix.check_format(full_check=True)
-        return matrix
+        data, indices, indptr = (self.state[key].restore() for key in ("data", "indices", "indptr"))
+        return checked_csr(data, indices, indptr, self.state["_shape"])
 
 
 def _reconstruct(*_: object) -> _ArrayRecord:
@@ -196,6 +207,7 @@ def _read_edges(path: Path) -> tuple[Array, Array]:
     neighbours = read_restricted(path)
     try:
         lengths = [len(listed) for listed in neighbours.values()]
+        check_need(path, 32 * sum(lengths), "The edges", DataError)
         source = np.repeat(np.fromiter(neighbours.keys(), np.int64), lengths)
         target = np.fromiter((node for listed in neighbours.values() for node in listed), np.int64)
     except (AttributeError, TypeError, ValueError, OverflowError) as error:

@@ -11,6 +11,7 @@ from fossil.errors import SettingError
 from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Graph
+from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.seeding import numpy_generator
 from fossil.settings import Settings, setting
 
@@ -56,8 +57,8 @@ class BlockModel(Settings):
     node i has features sqrt(mu/n) v_i u + z_i/sqrt(p), where u is drawn from N(0, I/p) and z_i from N(0, I).
     """
 
-    nodes: int = setting(1000, "number of nodes (n)", ge=4)
-    degree: float = setting(10.0, "expected mean degree (d)", gt=0)
+    nodes: int = setting(1000, "number of nodes (n)", ge=4, le=10**9)
+    degree: float = setting(10.0, "expected mean degree (d)", gt=0, le=1e6)
     features: int = setting(100, "number of features (p)", ge=1)
     homophily: float = setting(0.8, "expected share of edges inside a class", ge=0, le=1)
     signal: float = setting(5.0, "strength of the class in the features (mu)", ge=0)
@@ -109,12 +110,20 @@ def csbm(nodes: int = 1000, *, treatment: Treatment | None = None, **parameters:
         **parameters: the other settings of `BlockModel`: `degree`, `features`, `homophily`, `signal`, `seed`.
 
     Raises:
-        SettingError: an unknown setting, an impossible value, or more edges than pairs of nodes.
+        SettingError: an unknown setting, an impossible value, more edges than pairs of nodes, or more of either than
+            fit in memory.
 
     >>> csbm(100, degree=4, features=8, homophily=0.2, seed=1).num_classes
     2
     """
     model = BlockModel.build({"nodes": nodes, **parameters})
+    need, free = int(model.nodes * (8 * model.features + 32 * model.degree)), free_host_memory()
+    if free is not None and need > free:
+        raise SettingError(
+            f"csbm with nodes={model.nodes}, features={model.features} and degree={model.degree:g} takes "
+            f"{in_bytes(need)} in memory, and {in_bytes(free)} are free.",
+            remedy="Choose fewer of them.",
+        )
     generator = numpy_generator(model.seed, "csbm")
     members = np.array_split(generator.permutation(model.nodes), 2)
     labels = np.zeros(model.nodes, np.int64)

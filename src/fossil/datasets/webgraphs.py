@@ -6,9 +6,8 @@ duplicates and self loops; the NPZ of gnn-benchmark is made undirected and its f
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +19,10 @@ from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array, Features
 from fossil.graph.published import from_masks
+from fossil.guard.arrays import Arrays, checked_csr
+from fossil.guard.boundary import reading
 
-_NOT_READ = (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error)
+_REPLACE = "Replace it by the published file."
 
 SPARSE_BELOW = 0.25
 """Features are kept as CSR when fewer than this share of their entries differ from zero."""
@@ -42,13 +43,11 @@ def read_geom_gcn(
         DataError: a file is missing or not of this format.
     """
     table = folder / "out1_node_feature_label.txt"
-    try:
+    with reading(folder, DataError, _REPLACE):
         ids, fields, labels = _read_node_table(table)
         features = _from_indices(fields) if layout == "indices" else _from_values(fields)
         edges = np.loadtxt(folder / "out1_graph_edges.txt", np.int64, delimiter="\t", skiprows=1, ndmin=2)
         source, target = edges.T
-    except (OSError, ValueError) as error:
-        raise _damaged(folder, error) from error
     if not np.array_equal(np.sort(ids), np.arange(len(ids))):
         raise DataError(f"{table} does not number its nodes 0 to {len(ids) - 1}.", remedy="Fetch the published file.")
     rows = np.argsort(ids)
@@ -69,13 +68,10 @@ def read_benchmark_npz(path: Path, name: str) -> RawGraph:
     Raises:
         DataError: the file is missing or not of this format.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            adjacency, features = _csr(arrays, "adj").tocoo(), _csr(arrays, "attr")
-            labels = arrays["labels"].astype(np.int64)
-            label_names = _class_names(arrays)
-    except _NOT_READ as error:
-        raise _damaged(path, error) from error
+    with _arrays(path) as arrays:
+        adjacency, features = _csr(arrays, "adj").tocoo(), _csr(arrays, "attr")
+        labels = arrays["labels"].astype(np.int64)
+        label_names = _class_names(arrays)
     features = features.astype(np.float32)
     features.data[features.data > 0] = 1
     source, target = adjacency.row.astype(np.int64), adjacency.col.astype(np.int64)
@@ -110,20 +106,17 @@ def read_heterophilous_npz(path: Path, name: str, *, directed: bool) -> RawGraph
     Raises:
         DataError: the file is missing or not of this format.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            source, target = arrays["edges"].astype(np.int64).T
-            features, labels = arrays["node_features"], arrays["node_labels"].astype(np.int64)
-            splits = {"geom_gcn": from_masks(*(arrays[f"{part}_masks"] for part in ("train", "val", "test")))}
-    except _NOT_READ as error:
-        raise _damaged(path, error) from error
+    with _arrays(path) as arrays:
+        source, target = arrays["edges"].astype(np.int64).T
+        features, labels = compact(arrays["node_features"]), arrays["node_labels"].astype(np.int64)
+        splits = {"geom_gcn": from_masks(*(arrays[f"{part}_masks"] for part in ("train", "val", "test")))}
     if not directed:
         source, target = np.concatenate([source, target]), np.concatenate([target, source])
     return RawGraph(
         name=name,
         source=source,
         target=target,
-        features=compact(features),
+        features=features,
         ids=np.arange(len(labels)),
         labels=labels,
         published_splits=splits,
@@ -136,23 +129,19 @@ def read_wordnet(path: Path, name: str) -> RawGraph:
     Raises:
         DataError: the file is missing or not of this format.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            source, target = arrays["edge_index"].astype(np.int64)
-            features = _csr(arrays, "attr")
-            return RawGraph(
-                name=name,
-                source=source,
-                target=target,
-                features=compact(features),
-                ids=arrays["synset_ids"].astype(np.str_),
-                labels=arrays["labels"].astype(np.int64),
-                label_names=_class_names(arrays),
-                feature_names=tuple(map(str, arrays["vocabulary"])),
-                published_splits={"public": from_masks(*(arrays[f"{part}_mask"] for part in ("train", "val", "test")))},
-            )
-    except _NOT_READ as error:
-        raise _damaged(path, error) from error
+    with _arrays(path) as arrays:
+        source, target = arrays["edge_index"].astype(np.int64)
+        return RawGraph(
+            name=name,
+            source=source,
+            target=target,
+            features=compact(_csr(arrays, "attr")),
+            ids=arrays["synset_ids"].astype(np.str_),
+            labels=arrays["labels"].astype(np.int64),
+            label_names=_class_names(arrays),
+            feature_names=tuple(map(str, arrays["vocabulary"])),
+            published_splits={"public": from_masks(*(arrays[f"{part}_mask"] for part in ("train", "val", "test")))},
+        )
 
 
 def compact(features: Features) -> Features:
@@ -177,13 +166,10 @@ def _read_splits(paths: Sequence[Path], nodes: int) -> dict[str, Array]:
     """Read a split from each file, all of them or none."""
     rows = []
     for path in paths:
-        try:
-            with np.load(path, allow_pickle=False) as masks:
-                rows.append(from_masks(*(masks[f"{part}_mask"] for part in ("train", "val", "test"))))
-            if rows[-1].shape != (1, nodes):
-                raise ValueError(f"a split of {rows[-1].shape[1]} nodes in place of {nodes}")
-        except _NOT_READ as error:
-            raise _damaged(path, error) from error
+        with _arrays(path) as masks:
+            rows.append(from_masks(*(masks[f"{part}_mask"] for part in ("train", "val", "test"))))
+        if rows[-1].shape != (1, nodes):
+            raise DataError(f"{path} has a split of {rows[-1].shape[1]} nodes in place of {nodes}.", remedy=_REPLACE)
     return {"geom_gcn": np.concatenate(rows)} if rows else {}
 
 
@@ -192,9 +178,7 @@ def _from_indices(fields: list[str]) -> sp.csr_array:
     indices = np.concatenate(columns)
     indptr = np.cumsum([0, *map(len, columns)])
     ones = np.ones(len(indices), np.float32)
-    features = sp.csr_array((ones, indices, indptr), shape=(len(fields), int(indices.max()) + 1))
-    features.check_format(full_check=True)
-    return features
+    return checked_csr(ones, indices, indptr, (len(fields), int(indices.max()) + 1))
 
 
 def _from_values(fields: list[str]) -> Array:
@@ -202,21 +186,19 @@ def _from_values(fields: list[str]) -> Array:
     return np.loadtxt(fields, np.int8, delimiter=",", ndmin=2)
 
 
-def _csr(arrays: np.lib.npyio.NpzFile, prefix: str) -> sp.csr_array:
+@contextmanager
+def _arrays(path: Path) -> Iterator[Arrays]:
+    with reading(path, DataError, _REPLACE), Arrays(path, DataError) as arrays:
+        yield arrays
+
+
+def _csr(arrays: Arrays, prefix: str) -> sp.csr_array:
     data, indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    if indices.dtype.itemsize < 4:
-        indices = indices.astype(np.int32)  # SciPy computes with 32-bit indices or wider
-    matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape))
-    matrix.check_format(full_check=True)
-    return matrix
+    return checked_csr(data, indices, indptr, shape.tolist())
 
 
-def _class_names(arrays: np.lib.npyio.NpzFile) -> tuple[str, ...]:
+def _class_names(arrays: Arrays) -> tuple[str, ...]:
     try:
         return tuple(map(str, arrays["class_names"])) if "class_names" in arrays else ()
-    except ValueError:  # stored as Python objects, which are not loaded
+    except DataError:  # stored as Python objects, which are not loaded
         return ()
-
-
-def _damaged(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} cannot be read: {error}.", remedy="Replace it by the published file.")

@@ -1,12 +1,15 @@
 import gzip
 import io
+import urllib.request
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fossil.datasets.fetch import find_or_fetch, unpack
+from fossil.datasets import fetch
+from fossil.datasets.archive import unpack
+from fossil.datasets.fetch import find_or_fetch
 from fossil.datasets.ogb import mean_over_edges, read_ogb
 from fossil.errors import DataError
 from fossil.graph.assemble import assemble
@@ -52,6 +55,23 @@ def test_edge_features_are_averaged_and_tasks_stay_a_matrix(tmp_path):
         touching = np.isin(EDGES, node).any(axis=1)
         expected = edge_features[touching].mean(axis=0) if touching.any() else np.zeros(8)
         assert graph.features[node] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("table", "count"), [("num-edge-list", 10**12), ("num-node-list", 10**12), ("num-edge-list", -1)]
+)
+def test_no_room_is_made_for_rows_that_are_only_announced(tmp_path, table, count):
+    write_ogb(tmp_path, np.zeros((5, 1), int), node_feat=np.ones((5, 3)))
+    write_table(tmp_path / f"{table}.csv.gz", np.array([[count]]))
+    with pytest.raises(DataError):
+        read_ogb(tmp_path, "small")
+
+
+def test_no_more_rows_are_read_than_there_may_be(tmp_path):
+    write_ogb(tmp_path, np.zeros((5, 1), int), node_feat=np.ones((5, 3)))
+    write_table(tmp_path / "edge.csv.gz", np.tile(EDGES, (1000, 1)))
+    with pytest.raises(DataError, match="has 5 rows of 2 columns; expected are 4"):
+        read_ogb(tmp_path, "small")
 
 
 def test_mean_over_edges_counts_both_ends():
@@ -103,7 +123,8 @@ def test_archive_is_unpacked_into_the_layout_and_read(tmp_path, monkeypatch):
     monkeypatch.delenv("FOSSIL_DATA", raising=False)
     origins = {f"ogbn_small/raw/{path.name}": archive.as_uri() for path in folder.iterdir()}
 
-    root = find_or_fetch("ogbn_small", origins)
+    monkeypatch.setattr(fetch, "open_address", urllib.request.urlopen)
+    root = find_or_fetch("ogbn_small", origins, lambda root: root)
     assert root == tmp_path / "cache" / "fossil" / "datasets"
     assert sorted(path.name for path in root.rglob("*") if path.is_file()) == sorted(p.name for p in folder.iterdir())
     assert np.array_equal(read_ogb(root / "ogbn_small" / "raw", "small").features, np.eye(5))
