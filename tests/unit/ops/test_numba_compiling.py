@@ -1,12 +1,17 @@
 """What is said while kernels are compiled, and where their machine code is kept."""
 
+import importlib.util
 import os
+import pickle
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba")
@@ -57,6 +62,11 @@ def test_the_first_process_says_once_that_it_compiles_and_the_next_one_finds_the
     assert again == found
     assert "compiling" not in said
     assert kept(tmp_path) == files
+    for file in files:
+        flip(file, 0.5)
+    again, said = solve(tmp_path)
+    assert again == found and said.count("compiling the CPU solver") == 1
+    assert kept(tmp_path) == files
 
 
 def double_of(module: str | None, path: str = "/no/such/folder/source.py") -> Callable[[int], int]:
@@ -83,3 +93,153 @@ def test_nothing_is_said_of_functions_that_others_compile(caplog: pytest.LogCapt
     for module in ("somewhere", "fossilised.elsewhere", None):
         assert njit(double_of(module))(21) == 42
     assert not caplog.records
+
+
+def flip(path: Path, at: float) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(at * (len(content) - 1))] ^= 0x10
+    path.write_bytes(content)
+
+
+def become_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def become_full_folder(path: Path) -> None:
+    become_folder(path)
+    (path / "file").touch()
+
+
+def become_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def become_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.parent / "nowhere")
+
+
+def give_away(path: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        path.chmod(0o666)
+
+
+class Marks:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.folder),)
+
+
+def another_pickle(path: Path) -> None:
+    content = pickle.dumps(Marks(path.parent / "ran"))
+    path.write_bytes(content)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "one byte": lambda path: path.write_bytes(b"x"),
+    "cut in half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "last byte gone": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "zeros at the end": lambda path: path.write_bytes(path.read_bytes()[:-4096] + bytes(4096)),
+    "more at the end": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "text": lambda path: path.write_text("not machine code\n" * 100),
+    "another pickle": another_pickle,
+    "a bit of the digest": lambda path: flip(path, 0),
+    "a bit near the start": lambda path: flip(path, 0.01),
+    "a bit in the middle": lambda path: flip(path, 0.5),
+    "a bit near the end": lambda path: flip(path, 0.99),
+    "a folder": become_folder,
+    "a folder with a file": become_full_folder,
+    "a pipe": become_pipe,
+    "a link to nothing": become_link,
+    "unreadable": lambda path: path.chmod(0),
+    "somebody else's": give_away,
+    "anybody's": lambda path: path.chmod(0o666),
+}
+
+SHARED = """
+import sys
+from fossil.ops.numba.compiling import entry
+
+@entry
+def total(numbers):
+    found = 0.0
+    for number in numbers:
+        found += number * number
+    return found
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """What makes the same function anew, as the next process does, with a cache of its own."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    source = tmp_path / "kernels.py"
+    source.write_text(SHARED)
+
+    def load() -> Any:
+        spec = importlib.util.spec_from_file_location("kernels", source)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "kernels", module)
+        spec.loader.exec_module(module)
+        return module.total
+
+    return load
+
+
+def hits(function: Any) -> int:
+    return sum(function.stats.cache_hits.values())
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_machine_code_is_made_again(
+    damage: Callable[[Path], object], kernel: Callable[[], Any], tmp_path: Path
+) -> None:
+    numbers = np.arange(10.0)
+    first = kernel()
+    assert first(numbers) == 285 and hits(first) == 0
+    again = kernel()
+    assert again(numbers) == 285 and hits(again) == 1
+    [file] = kept(tmp_path)
+    damage(file)
+    hurt = kernel()
+    assert hurt(numbers) == 285
+    assert hits(hurt) == int(damage is DAMAGES["unreadable"] and os.geteuid() == 0)  # root reads all the same
+    assert not list(tmp_path.rglob("ran"))
+    mended = kernel()
+    assert mended(numbers) == 285
+    assert hits(mended) == int(damage is not become_full_folder)  # whose content nobody removes
+
+
+def test_other_types_have_other_files(kernel: Callable[[], Any], tmp_path: Path) -> None:
+    for numbers in (np.arange(10.0), np.arange(10)):
+        assert kernel()(numbers) == 285
+    assert len(kept(tmp_path)) == 2
+    again = kernel()
+    assert again(np.arange(10)) == again(np.arange(10.0)) == 285 and hits(again) == 2
+
+
+def test_a_full_disk_costs_only_the_cache(
+    kernel: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = kernel()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of which half would be written
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        assert function(np.arange(10.0)) == 285
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
+    assert not kept(tmp_path) and not list(tmp_path.rglob("*.part"))

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import numba
 import numpy as np
 from numba import config, njit
 from numba.core import event
 from numpy.typing import NDArray
 
+from fossil.ops.numba.kept import KeptCode
 from fossil.storage import user_cache
 
 Array: TypeAlias = NDArray[np.float32]
@@ -32,6 +34,7 @@ def inner(function: _Function) -> _Function:
 def entry(function: _Function) -> _Function:
     """Compile a function that Python calls, and keep the machine code in the user's cache, if that can be written."""
     name, before = function.__qualname__, config.CACHE_DIR
+    compiled = inner(function)
     try:
         # A folder the user named goes first. Without any that can be written, Numba would look beside the sources.
         folder = Path(before) if before else user_cache("numba")
@@ -40,19 +43,19 @@ def entry(function: _Function) -> _Function:
         # Numba compares the age of one file with that of its code. A digest in the name covers all that it calls.
         function.__qualname__ = f"{name}_{_digest()}"
         config.CACHE_DIR = str(folder)
-        compiled: _Function = njit(cache=True, **_OPTIONS)(function)
+        compiled._cache = KeptCode(function)  # type: ignore[attr-defined]
     except (OSError, RuntimeError):
         function.__qualname__ = name
-        compiled = inner(function)
     finally:
         config.CACHE_DIR = before
     return compiled
 
 
 def _digest() -> str:
-    """Return what tells this folder's sources from any others."""
+    """Return what tells this folder's sources, and the compiler, from any others."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    parts = [numba.__version__.encode(), *(path.read_bytes() for path in sources)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 class _Announcer(event.Listener):
