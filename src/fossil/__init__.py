@@ -3,7 +3,7 @@
 >>> import fossil
 >>> result = fossil.embed("digits", epochs=2, settings={"hidden": 32, "width": 16})
 >>> result.vectors.shape
-(1797, 16)
+(1797, 400)
 
 The public names are imported when first used, so that `import fossil` and `fossil --help` stay quick.
 """

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from fossil.evaluation.evaluate import evaluate
 from fossil.graph.findings import Treatment
+from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import Kind
+from fossil.report.terminal import PlainConsole
 from fossil.runs.embeddings import FitResult
 from fossil.runs.fit import fit
 from fossil.runs.plan import plan_run
@@ -24,7 +24,7 @@ def embed(
     source: Any,
     *,
     out: str | Path | None = None,
-    method: str | Kind = "fossil",
+    method: str | Kind = DEFAULT_METHOD,
     preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -49,10 +49,11 @@ def embed(
             `.graphml` file), a `Graph`, NetworkX graph, PyG `Data`, SciPy matrix, or a pair (adjacency, features) or
             (nodes, edges) of data frames.
         out: run folder to write.
-        method: name of the method, or its class; `fossil_v2` is the one for large graphs.
-        preset: named set of switches; the method's first when None (`released` for FOSSIL).
+        method: name of the method, or its class; `fossil_channels_v2` is for large graphs, `fossil` is the paper's.
+        preset: named set of switches; the method's first when None.
         settings: single settings of the method, for example `{"alpha": 0.3}`.
-        seed: everything random is derived from it, 0 to 2³² - 1; the same seed gives the same bits on a CPU.
+        seed: everything random is derived from it, 0 to 2³² - 1; the same seed on the same number of threads gives the
+            same bits on a CPU.
         epochs: training steps; by default those of the graph's recipe, or of the method.
         device: `auto`, `cpu`, `cuda`.
         precision: of products outside the transport solver, `float32`, `tf32` or `bfloat16`.
@@ -74,7 +75,7 @@ def embed(
 
     >>> result = embed("digits", epochs=2, settings={"hidden": 32, "width": 16})
     >>> result["digit-0042"].shape
-    (16,)
+    (400,)
     """
     training = {
         "epochs": epochs,
@@ -99,7 +100,7 @@ def embed(
         roles=roles,
         **reading,
     )
-    return fit(plan, LiveReporter(Console(stderr=True)) if progress else Silent())
+    return fit(plan, LiveReporter(PlainConsole(stderr=True)) if progress else Silent())
 
 
 def load(path: str | Path) -> Run:

@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from fossil.errors import GraphError, SettingError, nearest
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features
+from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import Kind, get_method
 from fossil.readers.column import ColumnPlan
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
-from fossil.runs.embeddings import Embeddings
+from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
 from fossil.runs.fit import fit
 from fossil.runs.plan import plan_run
 from fossil.settings import LARGEST_SEED, check_seed
@@ -63,7 +64,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     >>> from fossil import FossilEmbedder
     >>> model = FossilEmbedder(epochs=2, settings={"hidden": 32, "width": 16})
     >>> model.fit_transform("digits").shape
-    (1797, 16)
+    (1797, 400)
     >>> model.set_params(settings__width=8).settings
     {'hidden': 32, 'width': 8}
 
@@ -84,7 +85,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __init__(
         self,
-        method: str | Kind = "fossil",
+        method: str | Kind = DEFAULT_METHOD,
         preset: str | None = None,
         epochs: int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -159,7 +160,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Where `graph` is given, return the vectors of the nodes in `X`.
 
         Raises:
-            GraphError: it has another number of features, or there is no node of some id.
+            GraphError: it has another number of features, there is no node of some id, or a vector is not finite.
         """
         check_is_fitted(self, "embedding_")
         if self.graph is not None:
@@ -176,7 +177,14 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 remedy="Give the same columns, in the same order.",
             )
         device = self._method.progress.device
-        return self._shown(graph.ids, self._method.encode(self._method.prepare(graph, device)).vectors.cpu().numpy())
+        vectors, _, _ = as_arrays(self._method.encode(self._method.prepare(graph, device)))
+        wrong = not_finite(Embeddings(graph.ids, vectors, None))
+        if wrong is not None:
+            raise GraphError(
+                f"Graph {graph.name!r} gets numbers that are not finite: {wrong}.",
+                remedy="Scale features that are far larger than those it was fitted to.",
+            )
+        return self._shown(graph.ids, vectors)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, what is in the mappings too, as `settings__alpha`."""

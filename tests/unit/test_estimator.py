@@ -22,6 +22,7 @@ from fossil.errors import GraphError, SettingError
 from fossil.methods.dgi import DGI
 
 SMALL = {"hidden": 16, "width": 8, "subgraph_size": 4, "num_anchors": 10}
+WIDTH = 5 * (8 + 12)  # trained and untrained rows of five channels
 # After three epochs on sixty nodes λ may be anything.
 pytestmark = pytest.mark.filterwarnings("ignore:FOSSIL hardly uses the edges")
 
@@ -49,7 +50,7 @@ def tables(shift: float, cities: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_parameters_are_read_and_set_as_scikit_learn_does() -> None:
     model = embedder(random_state=5)
     assert model.get_params() == {
-        "method": "fossil",
+        "method": "fossil_channels",
         "preset": None,
         "epochs": 3,
         "settings": SMALL,
@@ -83,8 +84,10 @@ def test_clone_is_equal_and_unfitted(graph: Graph) -> None:
 def test_fit_returns_itself_with_the_documented_attributes(graph: Graph) -> None:
     model = embedder()
     assert model.fit(graph, y=graph.labels) is model
-    assert model.embedding_.shape == (60, 8) and model.n_features_in_ == graph.num_features
-    assert ((model.fusion_ >= 0) & (model.fusion_ <= 1)).all()
+    assert model.embedding_.shape == (60, WIDTH) and model.n_features_in_ == graph.num_features
+    np.testing.assert_allclose(np.sum(list(model.channels_.values()), axis=0), 1, rtol=1e-5)
+    fusion = embedder(method="fossil").fit(graph).fusion_
+    assert ((fusion >= 0) & (fusion <= 1)).all()
     np.testing.assert_array_equal(model.ids_, graph.ids)
     assert [record["epoch"] for record in model.history_] == [1, 2, 3]
 
@@ -104,7 +107,7 @@ def test_transform_of_the_same_graph_repeats_its_embedding(graph: Graph) -> None
 
 def test_transform_of_a_smaller_graph(graph: Graph) -> None:
     other = csbm(nodes=40, features=12, seed=2)
-    assert embedder().fit(graph).transform(other).shape == (40, 8)
+    assert embedder().fit(graph).transform(other).shape == (40, WIDTH)
 
 
 def test_transform_refuses_other_features(graph: Graph) -> None:
@@ -276,7 +279,7 @@ def test_a_generator_of_numpy_gives_the_seed(graph: Graph) -> None:
 
 def test_names_of_the_columns_that_come_out(graph: Graph) -> None:
     names = embedder().fit(graph).get_feature_names_out()
-    assert names.tolist() == [f"fossilembedder{i}" for i in range(8)]
+    assert names.tolist() == [f"fossilembedder{i}" for i in range(WIDTH)]
 
 
 def test_data_frames_come_out_with_node_ids(graph: Graph) -> None:

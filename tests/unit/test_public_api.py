@@ -39,7 +39,8 @@ def test_embed_records_where_a_path_came_from(tmp_path: Path) -> None:
     both = {"direction": "symmetrize"}
     result = fossil.embed(tmp_path, out=tmp_path / "run", epochs=1, settings=settings, treatment=both, device="cpu")
     assert fossil.Run.open(tmp_path / "run").config.source == str(tmp_path)
-    assert result["n7"].shape == (4,) and len(result) == 20
+    assert result.method.name == "fossil_channels"
+    assert result["n7"].shape == (5 * (4 + 4),) and len(result) == 20  # trained and untrained rows of five channels
 
 
 @pytest.mark.parametrize("choices", [{"seed": -1}, {"resume": True, "force": True}])
@@ -68,6 +69,6 @@ def test_a_run_is_made_opened_used_and_scored_by_public_names_alone(tmp_path: Pa
     assert (
         isinstance(result, fossil.FitResult) and isinstance(result, fossil.Embeddings) and isinstance(run, fossil.Run)
     )
-    assert run.embed(source)["0"].shape == run.embeddings["0"].shape == result["0"].shape == (4,)
+    assert run.embed(source)["0"].shape == run.embeddings["0"].shape == result["0"].shape == (5 * (4 + 6),)
     rows = [fossil.evaluate(given, splits=2, device="cpu") for given in (result, run, tmp_path / "run")]
     assert rows[0] == rows[1] == rows[2] and rows[0][0].accuracy.n == 2

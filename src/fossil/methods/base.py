@@ -8,6 +8,7 @@ is made of do the rest.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from fossil.seeding import derive
 from fossil.settings import Settings
 
 Prepared = TypeVar("Prepared")
+
+_SMALL_GRAPH = 3_000  # nodes from which on training gets longer where a method asks for that
 
 Record: TypeAlias = Mapping[str, Tensor | float]
 """What is written into the history of a run: scalars by name. Tensors stay on their device until they are fetched."""
@@ -134,11 +137,14 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         title: name in tables.
         paper: where it comes from.
         cost: what a step costs.
+        version: raised whenever a change moves the numbers of trainings, so that a study does them anew.
         needs_labels: whether training reads labels.
         trained: whether there is anything to train; `Untrained` is for methods that only `fit`.
         undirected: whether a directed graph is made undirected first, so that its direction does not matter.
         data_dependent: whether shapes or operations of a step depend on values.
         epochs: training steps when nobody says how many.
+        most_epochs: where larger graphs are trained for longer, the most that any of them gets; None where all get the
+            same.
         Config: its settings.
         presets: named sets of overrides of the defaults, first the default preset.
         small: settings for a graph of a few dozen nodes, which tests of the contract use.
@@ -149,11 +155,13 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     title: ClassVar[str]
     paper: ClassVar[str]
     cost: ClassVar[Cost]
+    version: ClassVar[int] = 1
     needs_labels: ClassVar[bool] = False
     trained: ClassVar[bool] = True
     undirected: ClassVar[bool] = False
     data_dependent: ClassVar[bool] = False
     epochs: ClassVar[int] = 300
+    most_epochs: ClassVar[int | None] = None
     Config: ClassVar[type[Settings]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
     small: ClassVar[Mapping[str, Any]] = {"width": 8}
@@ -183,6 +191,19 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         for override in overrides:
             values.update(override)
         return cls.Config.build(values)
+
+    @classmethod
+    def epochs_for(cls, nodes: int) -> int:
+        """Return how many epochs to train on a graph of so many nodes when nobody says."""
+        if cls.most_epochs is None:
+            return cls.epochs
+        return min(cls.most_epochs, round(cls.epochs * math.sqrt(max(1.0, nodes / _SMALL_GRAPH))))
+
+    @classmethod
+    def epochs_in_words(cls) -> str:
+        """Return what help and pages say of them."""
+        longer = "" if cls.most_epochs is None else f" to {cls.most_epochs:,}, by size,"
+        return f"{cls.epochs:,}{longer}"
 
     @classmethod
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:

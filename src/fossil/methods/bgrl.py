@@ -83,7 +83,7 @@ class BgrlSettings(Settings):
         only_with={"layers": range(2, sys.maxsize)},
     )
     width: int = setting(256, "D, width of the embeddings", ge=1, search=[128, 256, 512], origin="official code")
-    layers: int = setting(2, "layers of the encoder", ge=1, search=[1, 2, 3], origin="official code")
+    layers: int = setting(2, "layers of the encoder", ge=1, le=100, search=[1, 2, 3], origin="official code")
     predictor_hidden: int = setting(512, "hidden width of the predictor", ge=1, search=[256, 512])
     norm: Norm = setting("batch", "normalisation in each layer: over nodes, or over the coordinates of a node")
     norm_momentum: float = setting(

@@ -57,7 +57,7 @@ class DGISettings(Settings):
     """Settings of DGI."""
 
     width: int = setting(512, "D, width of the embeddings", ge=1, search=[256, 512, 1024], origin="official code")
-    layers: int = setting(1, "graph convolutions, each of width D", ge=1, search=[1, 2], origin="official code")
+    layers: int = setting(1, "graph convolutions, each of width D", ge=1, le=100, search=[1, 2], origin="official code")
     activation: Literal["relu", "prelu"] = setting(
         "prelu", "after each convolution; a PReLU has one slope", search=["relu", "prelu"], origin="official code"
     )

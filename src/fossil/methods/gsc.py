@@ -95,7 +95,7 @@ class GSCChebSettings(GSCSettings):
     """Settings of GSC+Cheb."""
 
     polynomial_terms: int = setting(
-        3, "Chebyshev polynomials in each convolution, the identity included", ge=1, search=[2, 3, 4]
+        3, "Chebyshev polynomials in each convolution, the identity included", ge=1, le=100, search=[2, 3, 4]
     )
 
 

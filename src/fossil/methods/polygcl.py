@@ -70,7 +70,7 @@ class PolyGCLSettings(Settings):
     """Settings of PolyGCL. The defaults are those of the official script."""
 
     width: int = setting(512, "D, width of the embeddings", ge=1, search=[256, 512])
-    polynomial_order: int = setting(10, "K, degree of the filters", ge=1, search=[5, 10])
+    polynomial_order: int = setting(10, "K, degree of the filters", ge=1, le=1000, search=[5, 10])
     activation: Literal["relu", "leaky_relu"] = setting("relu", "σ; the leaky ReLU has a slope of 0.25")
     standardize: bool = setting(False, "give each filtered column mean 0 and variance 1 before the bias")
     normalize_features: bool = setting(True, "divide each node's features by the sum of their absolute values")

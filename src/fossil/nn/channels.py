@@ -48,6 +48,21 @@ class ChannelTensors:
         operators = {name: SparseMatrix.from_scipy(operator(graph.adjacency, name), device) for name in names}
         return cls(FeatureMatrix.from_host(_ordinary(graph.features), device), operators)
 
+    def thinned(self, share: Tensor, channels: Iterable[Channel], random: torch.Generator) -> ChannelTensors:
+        """Return the graph without some edges, drawn anew along every operator of the channels.
+
+        A node that sees d nodes loses each with probability `share` · (1 - 1/d), which spares those who see one alone.
+        What remains is divided by the probability that it does, so that each node sees the same on average.
+        """
+        operators = {}
+        for name in dict.fromkeys(channel.operator for channel in channels if channel.hops):
+            matrix = self.operators[name]
+            seen = (matrix.crow[1:] - matrix.crow[:-1])[matrix.row.long()].to(matrix.values.dtype)
+            dropped = share * (1 - 1 / seen)
+            kept = torch.rand(matrix.values.shape, generator=random, device=random.device) >= dropped
+            operators[name] = matrix.with_values(matrix.values * kept / (1 - dropped))
+        return ChannelTensors(self.features, operators)
+
     def hop(self, channel: Channel, values: Tensor, times: int = 1) -> Tensor:
         """Return what each node sees of `values` (N×D) so many hops along a channel."""
         for _ in range(times):

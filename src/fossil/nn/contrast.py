@@ -41,8 +41,9 @@ def effective_rank(embeddings: Tensor) -> Tensor:
     """
     unit = unit_vectors(embeddings)
     centred = unit - unit.mean(0)
-    covariance = centred.T @ centred
-    return covariance.trace().square() / covariance.square().sum().clamp_min(torch.finfo(covariance.dtype).tiny)
+    wide = centred.shape[1] > centred.shape[0]  # products of rows have the same trace and length, and are fewer then
+    products = centred @ centred.T if wide else centred.T @ centred
+    return products.trace().square() / products.square().sum().clamp_min(torch.finfo(products.dtype).tiny)
 
 
 def sampled_rank(embeddings: Tensor) -> Tensor:

@@ -79,7 +79,8 @@ def test_weights_are_the_mean_agreement_of_untrained_rows(directed: bool) -> Non
     every = agreement(rows, chosen, torch.arange(NODES)).mean(0)
     mine = every[[judges.index(channel.name) for channel in method.channels]]
     torch.testing.assert_close(method.weights, channel_weights(mine, method.channels, 2.0))
-    torch.testing.assert_close(method.subgraph_weight, 2 * every[0].clamp_min(0))
+    torch.testing.assert_close(method.subgraph_weight, (2 * every[0].clamp_min(0)) ** 2)
+    torch.testing.assert_close(method.edge_dropout, every[0].clamp(0, 0.5))
     assert float(method.weights.square().sum()) == pytest.approx(1)
 
 
@@ -152,6 +153,16 @@ def test_the_losses_are_those_of_two_views_under_the_weights() -> None:
     torch.testing.assert_close(objective.terms["node"], node_contrast(first, second, 0.5))
 
 
+def test_a_channel_without_weight_does_no_harm() -> None:
+    method, prepared = fitted(make_graph())
+    method.weights[2] = 0
+    [objective] = method.step(prepared, torch.Generator().manual_seed(3))
+    torch.stack(list(objective.terms.values())).sum().backward()
+    for name, parameter in method.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+    assert not method.encoder.second[2].grad.any()
+
+
 def test_the_subgraph_loss_has_the_weight_that_is_given_or_found() -> None:
     terms = {}
     for weight in (1.0, 3.0, None):
@@ -160,6 +171,22 @@ def test_the_subgraph_loss_has_the_weight_that_is_given_or_found() -> None:
         terms[weight] = objective.terms["ot"].item()
     assert terms[3.0] == pytest.approx(3 * terms[1.0])
     assert terms[None] == pytest.approx(float(method.subgraph_weight) * terms[1.0])
+
+
+def test_a_view_is_without_as_many_edges_as_features_and_surroundings_agree() -> None:
+    groups = np.arange(NODES) % 3
+    edges = (groups[:, None] == groups) & ~np.eye(NODES, dtype=bool)
+    alike = replace(make_graph(), adjacency=sp.csr_array(edges.astype(np.float32)))
+    alike = replace(alike, features=np.eye(3, dtype=np.float32)[groups] + 0.1 * alike.features[:, :3])
+    dropped = {}
+    for wanted in (None, 0.3, 0):
+        method, prepared = fitted(alike, edge_dropout=wanted, dropout=0)
+        with torch.no_grad():
+            first, second = (method.view(prepared, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+        dropped[wanted] = float(method.edge_dropout), bool(torch.equal(first, second))
+    assert dropped[0] == (0, True)
+    assert dropped[0.3] == (pytest.approx(0.3), False)
+    assert dropped[None] == (0.5, False)  # at most a half
 
 
 @pytest.mark.parametrize(

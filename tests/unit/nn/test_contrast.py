@@ -153,6 +153,17 @@ def test_sampled_rank_is_that_of_evenly_spaced_rows(nodes: int) -> None:
         assert sampled_rank(embeddings).item() == pytest.approx(8, rel=0.01)
 
 
+def test_rows_that_are_wider_than_many_need_no_square_of_their_width() -> None:
+    rows = draw(12, 300_000)  # a covariance of 360 GB
+    squares = np.linalg.svd(_centred(rows), compute_uv=False) ** 2
+    assert effective_rank(rows).item() == pytest.approx(squares.sum() ** 2 / (squares**2).sum(), rel=1e-4)
+
+
+def _centred(rows: torch.Tensor) -> np.ndarray:
+    unit = (rows / rows.norm(dim=1, keepdim=True)).double().numpy()
+    return unit - unit.mean(0)
+
+
 def test_effective_rank_is_the_participation_of_the_singular_values() -> None:
     embeddings = draw(40, 6) * torch.tensor([5.0, 3, 1, 1, 0.1, 0])
     unit = embeddings.numpy() / np.linalg.norm(embeddings.numpy(), axis=1, keepdims=True)

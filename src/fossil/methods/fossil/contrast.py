@@ -22,6 +22,8 @@ from fossil.sampling.subgraphs import Subgraphs, SubgraphSampler
 from fossil.transport import FusedProblem, Solution, pooled_cosine
 
 _MANY_NODES = 20_000  # from which on the node loss over all of them takes a CPU a minute or more
+# The value of a plan that misses its masses can be below zero: then exp(-D/τ) is taken no further than float32 reaches.
+_MOST_ALIKE = 40.0
 
 
 class Sampled(Protocol):
@@ -102,7 +104,8 @@ class SubgraphContrast(Method[Drawn]):
             cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, pairs.a), rows_of(Y, pairs.a)]))
             return torch.exp(cosines / config.temperature), None
         solution = self.solver(self.problem(compared, pairs, pairs.within), check=False)
-        return torch.exp(-solution.value / (config.contrast_temperature or config.temperature)), solution
+        exponent = -solution.value / (config.contrast_temperature or config.temperature)
+        return torch.exp(exponent.clamp_max(_MOST_ALIKE)), solution
 
     def problem(self, compared: Compared, pairs: Pairs, within: Tensor) -> FusedProblem:
         """Return the transport problems of all pairs (Eq. 1 and 10)."""

@@ -125,7 +125,7 @@ class FossilSettings(ContrastSettings):
         30, "width of the fusion layer's two maps", ge=1, origin="released code", only_with=_GATED
     )
     gcnii_layers: int = setting(
-        8, "depth of the gcnii encoder", ge=1, search=[2, 4, 8, 16], only_with={"encoder": "gcnii"}
+        8, "depth of the gcnii encoder", ge=1, le=100, search=[2, 4, 8, 16], only_with={"encoder": "gcnii"}
     )
 
     alpha: float = setting(

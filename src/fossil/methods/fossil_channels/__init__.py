@@ -32,13 +32,19 @@ w_c \propto \max\big(\operatorname{mean}_i a_{ic},\, \varphi_c\big)^{\text{sharp
 Hops of one operator do not confirm each other, because they are alike whatever they see. φ is 0.1 for the identity and
 0 for others: where nothing confirms anything, the node's own features remain.
 
-**Views.** H = [w_1 T_1, ..., w_C T_C] under dropout of the features, and Ĥ the same under fresh dropout. The cosine of
-two nodes is then the mean of those along the channels, weighed by w². No view makes neighbours alike that are not.
+**Views.** H = [w_1 T_1, ..., w_C T_C] under dropout of features and edges, and Ĥ the same under fresh dropout. The
+cosine of two nodes is then the mean of those along the channels, weighed by w². No view makes neighbours alike that are
+not. A node that sees d others along an operator loses each of them with probability q (1 - 1/d), so that who sees
+one alone keeps it, and what remains is scaled up to the same mean:
+
+$$q = \min\big(\tfrac12,\, \max(0,\, \operatorname{mean}_i a_{i,\text{identity}})\big)$$
+
+Where surroundings resemble the node, an edge says what other edges and the features say too, and can be left out.
 
 **Loss.** Subgraphs and nodes are contrasted as in [FOSSIL](fossil.md) (Eq. 10 to 13, as released), with subgraphs drawn
 along edges of either direction:
 
-$$L = \omega L_{ot} + L_{node}, \qquad \omega = 2 \max\big(0,\, \operatorname{mean}_i a_{i,\text{identity}}\big)$$
+$$L = \omega L_{ot} + L_{node}, \qquad \omega = \big(2 \max(0,\, \operatorname{mean}_i a_{i,\text{identity}})\big)^2$$
 
 The transport compares the surroundings of a node. Where they resemble the node itself, as on a citation graph, ω is
 about one; where they do not, they have little to say of it, and ω is near zero.

@@ -25,6 +25,7 @@ from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 from fossil.transport import Solution
 
+_MOST_EDGES = 0.5  # that a view is without
 _JUDGED = 128  # columns of the untrained rows that channels are judged by
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
 # measured peaks; and of the rows of all channels when vectors are made.
@@ -46,6 +47,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
     paper = "this library, after Sangare et al., TMLR 2025"
     cost = Cost("2", "nnz(X)·D + E·D + N·D² + S·T·K³ + N²·D", "N·D + E + S·K·(K + D)")
     epochs = 150
+    most_epochs = 400
     Config = ChannelSettings
     config: ChannelSettings
     filled_in = ("channels",)
@@ -62,6 +64,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         self.register_buffer("weights", torch.full((len(self.channels),), len(self.channels) ** -0.5))
         self.subgraph_weight: Tensor
         self.register_buffer("subgraph_weight", torch.tensor(1.0))
+        self.edge_dropout: Tensor
+        self.register_buffer("edge_dropout", torch.tensor(0.0))
 
     @classmethod
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
@@ -96,7 +100,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
         prepared.sampler.check_fillable("Lower subgraph_size, or take method prop, which trains nothing.")
 
-    # Which channels to trust, and how far subgraphs.
+    # Which channels to trust, how far subgraphs, and how many edges a view can do without.
 
     @torch.no_grad()
     def fit(self, prepared: ChannelGraph, random: torch.Generator) -> None:
@@ -107,9 +111,11 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         if self.config.weighting != "equal":
             self.weights.copy_(self.weigh(agreed))
         # The transport compares a node's surroundings; where they do not resemble the node, it has little to say of it.
-        alike = agreed[referees(self.channels).index(CHANNELS["identity"])]
-        given = self.config.subgraph_weight
-        self.subgraph_weight.copy_(2 * alike.clamp_min(0) if given is None else torch.tensor(given))
+        # And where they do, what an edge says is said elsewhere too, and may be left out of a view.
+        alike = agreed[referees(self.channels).index(CHANNELS["identity"])].clamp_min(0)
+        weight, dropped = self.config.subgraph_weight, self.config.edge_dropout
+        self.subgraph_weight.copy_((2 * alike) ** 2 if weight is None else torch.tensor(weight))
+        self.edge_dropout.copy_(alike.clamp_max(_MOST_EDGES) if dropped is None else torch.tensor(dropped))
 
     def judged(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
         """Return the agreement of others with each referee, for each of these nodes (all when None): N×R."""
@@ -128,7 +134,10 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
 
     def view(self, prepared: ChannelGraph, random: torch.Generator) -> Tensor:
         """Return H (N×CD) under fresh dropout: cosines of two nodes are weighted means of those of their channels."""
-        rows: Tensor = self.encoder(prepared.tensors, random)
+        graph = prepared.tensors
+        if self.config.edge_dropout != 0:
+            graph = graph.thinned(self.edge_dropout, self.channels, random)
+        rows: Tensor = self.encoder(graph, random)
         return (rows * self.weights[:, None]).flatten(1)
 
     def step(self, prepared: ChannelGraph, random: torch.Generator) -> Iterator[Objective]:

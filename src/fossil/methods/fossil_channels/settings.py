@@ -32,16 +32,20 @@ class ChannelSettings(ContrastSettings):
         2.0, "exponent of the agreement", ge=0, search=[1.0, 2.0, 3.0], only_with={"weighting": ("graph", "node")}
     )
 
-    # What is asked of the two views.
+    # The two views, and what is asked of them.
+    dropout: float = setting(0.5, "p, dropout of the input features, which tells the views apart", ge=0, lt=1)
+    edge_dropout: float | None = setting(
+        None, "dropout of the edges; null for the agreement of features with surroundings, at most a half", ge=0, lt=1
+    )
     subgraph_weight: float | None = setting(
         None,
-        "weight of the subgraph loss; null for twice the agreement of features with surroundings, 0 for none",
+        "ω, weight of the subgraph loss; null for the square of twice the agreement of features with surroundings, "
+        "0 for none",
         ge=0,
     )
     temperature: float = setting(0.5, "τ of costs and node loss", ge=0.05, search=[0.2, 0.5, 0.8, 1.0])
 
     # Optimisation.
-    dropout: float = setting(0.5, "p, dropout of the input features, which tells the views apart", ge=0, lt=1)
     learning_rate: float = setting(5e-4, "Adam's rate", gt=0, search=[1e-4, 5e-4, 1e-3])
     weight_decay: float = setting(5e-4, "weight decay", ge=0)
 
