@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from fossil.errors import RunError
-from fossil.storage import write_bytes
+from fossil.storage import open_file, write_bytes
+
+_DIGEST = "sha256"
 
 
 class Checkpoint(NamedTuple):
@@ -21,27 +26,44 @@ class Checkpoint(NamedTuple):
     about: dict[str, Any]
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write named tensors with a description, atomically."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write named tensors with a description and a digest of both, atomically."""
     # Copies, because the format refuses tensors that share memory, as the parameters of a shared module do.
     copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_bytes(path, save(copies, metadata={"about": json.dumps(about)}))
+    # One entry: the format keeps several in no order, and equal content would be different files.
+    described = json.dumps({**about, _DIGEST: _digest(copies, about)})
+    write_bytes(path, save(copies, metadata={"about": described}))
 
 
 def load_tensors(path: Path) -> Checkpoint:
     """Read what `save_tensors` wrote.
 
     Raises:
-        RunError: the file is missing, truncated or something else.
+        RunError: the file is missing, truncated or something else, or a value in it has changed.
     """
+    open_file(path).close()  # no pipe, no folder: neither would come to an end below
     try:
         with safe_open(str(path), framework="pt") as content:
             about = json.loads((content.metadata() or {})["about"])
-            return Checkpoint({name: content.get_tensor(name) for name in content.keys()}, about)  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise RunError(f"{path} does not exist.", remedy="Check the run folder's path.") from error
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
+            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
+        if not isinstance(about, dict):
+            raise ValueError("its description is none")
+        digest = about.pop(_DIGEST, None)  # files of earlier versions have none
+        if digest is not None and digest != _digest(tensors, about):
+            raise ValueError("its content has changed since it was written")
+        return Checkpoint(tensors, about)
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
         raise RunError(
             f"{path} is truncated or damaged ({error}).",
             remedy="Delete that file and go on with --resume (training starts again), or start anew with --force.",
         ) from error
+
+
+def _digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> str:
+    """Return a hash of names, types, shapes and bytes of tensors on the host, and of their description."""
+    digest = hashlib.sha256(json.dumps(about).encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -57,7 +57,7 @@ class LiveReporter:
             TextColumn("training"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[parts]}"),
+            TextColumn("{task.fields[parts]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -82,7 +82,7 @@ class LiveReporter:
         self.progress.update(self.task, completed=epoch, parts=parts)
         if not self.console.is_terminal and (epoch == self.total or epoch % max(1, self.total // 10) == 0):
             text = f"epoch {epoch}/{self.total}  {parts}  {record['seconds']:.1f} s"
-            self.console.print(text, highlight=False, soft_wrap=True)
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def finish(self) -> None:
         """Take the bar away."""

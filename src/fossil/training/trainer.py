@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fossil.errors import FossilWarning, RunError
 from fossil.methods.base import Method, Objective, ParameterGroup, Phase, Record
@@ -18,6 +18,8 @@ from fossil.seeding import derive
 from fossil.settings import Settings, setting
 from fossil.training.capabilities import CanShrink, is_out_of_memory
 from fossil.training.capture import CapturedStep
+
+_MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps for each parameter that has had a gradient
 
 Step: TypeAlias = Callable[[Any, torch.Generator], Iterator[Objective]]
 
@@ -189,19 +191,47 @@ class Trainer:
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor], steps: int) -> None:
-        """Continue from what `state` returned after so many steps."""
+        """Continue from what `state` returned after so many steps.
+
+        Raises:
+            ValueError: a tensor is missing, unknown, or of another shape; nothing was loaded of the optimisers.
+        """
         weights = {key.removeprefix("weights/"): value for key, value in tensors.items() if key.startswith("weights/")}
-        self.method.load_state_dict(weights)
+        moments: dict[str, dict[int, dict[str, Tensor]]] = {group: {} for group in self.groups}
+        for key, value in tensors.items():
+            if not key.startswith("weights/"):
+                group, index, name = self._place(key)
+                moments[group].setdefault(index, {})[name] = value.clone()
+        for group, of_group in moments.items():
+            _check_moments(group, of_group, self.groups[group].parameters)
+        try:
+            self.method.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ValueError(" ".join(str(error).split())) from error
         for group, optimizer in self.optimizers.items():
-            moments: dict[int, dict[str, Tensor]] = {}
-            for key, value in tensors.items():
-                if key.startswith(f"optimizer/{group}/"):
-                    _, _, index, name = key.split("/")
-                    moments.setdefault(int(index), {})[name] = value.clone()
-            optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+            optimizer.load_state_dict({"state": moments[group], "param_groups": optimizer.state_dict()["param_groups"]})
         self.steps, self._fitted = steps, True
         # A captured step would go on with the tensors that were there before.
         self._take_step = self._captured(self.method.step)
+
+    def _place(self, key: str) -> tuple[str, int, str]:
+        """Return group, number of the parameter and name of a moment."""
+        kind, _, rest = key.partition("/")
+        *group, index, name = rest.split("/") if rest.count("/") >= 2 else ("", "", "")
+        if kind != "optimizer" or "/".join(group) not in self.groups or not index.isdecimal():
+            raise ValueError(f"unknown tensor {key!r}")
+        return "/".join(group), int(index), name
+
+
+def _check_moments(group: str, moments: dict[int, dict[str, Tensor]], parameters: list[nn.Parameter]) -> None:
+    """Raise ValueError unless each parameter has all moments, in its own shape, or none."""
+    for index, found in moments.items():
+        if index >= len(parameters) or found.keys() != _MOMENTS:
+            raise ValueError(f"parameter {index} of {group!r} has the moments {sorted(found)}")
+        wanted = {"step": ()} | dict.fromkeys(("exp_avg", "exp_avg_sq"), tuple(parameters[index].shape))
+        wrong = [name for name, value in found.items() if tuple(value.shape) != wanted[name]]
+        if wrong:
+            raise ValueError(f"{wrong[0]} of parameter {index} of {group!r} has another shape than it")
 
 
 def _optimizer(group: ParameterGroup, device: torch.device) -> torch.optim.Optimizer:

@@ -67,7 +67,35 @@ def test_a_file_of_another_program_is_a_run_error(tmp_path: Path, metadata: dict
 
 
 def test_missing_files_and_folders_are_run_errors(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="does not exist"):
+    with pytest.raises(RunError, match="is missing"):
         load_tensors(tmp_path / "c")
     with pytest.raises(RunError):
         load_tensors(tmp_path)
+
+
+def test_a_value_that_changed_on_the_disk_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    save_tensors(path, tensors(), {"epoch": 1})
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 4  # the last tensor; the format itself has no checksum
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="its content has changed since it was written"):
+        load_tensors(path)
+
+
+def test_a_file_of_an_earlier_version_has_no_digest_and_is_read(tmp_path: Path) -> None:
+    save_file(tensors(), tmp_path / "c", metadata={"about": '{"epoch": 3}'})
+    assert load_tensors(tmp_path / "c").about == {"epoch": 3}
+
+
+@pytest.mark.parametrize("about", ["[1]", "7", "null", "[" * 5000])
+def test_a_description_that_is_none_is_a_run_error(tmp_path: Path, about: str) -> None:
+    save_file(tensors(), tmp_path / "c", metadata={"about": about})
+    with pytest.raises(RunError, match="truncated or damaged"):
+        load_tensors(tmp_path / "c")
+
+
+def test_equal_content_makes_equal_files(tmp_path: Path) -> None:
+    for number in range(8):
+        save_tensors(tmp_path / f"c{number}", tensors(), {"epoch": 1, "identity": "x"})
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1

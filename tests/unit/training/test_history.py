@@ -1,11 +1,13 @@
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
 from fossil.errors import RunError
+from fossil.training.divergence import DivergedError
 from fossil.training.history import History
 
 
@@ -58,9 +60,9 @@ def test_seconds_never_run_backwards(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_is_named_with_its_epoch(tmp_path: Path, value: float, as_tensor: bool) -> None:
     history = written(tmp_path / "h.jsonl", 2)
     history.add(3, {"fine": 1.0, "loss": torch.tensor(value) if as_tensor else value})
-    with pytest.raises(RunError, match=r"loss is -?(nan|inf) in epoch 3") as caught:
+    with pytest.raises(DivergedError, match=r"loss is -?(nan|inf) in epoch 3") as caught:
         history.flush()
-    assert "learning rates" in caught.value.remedy and "the last checkpoint is kept" in caught.value.remedy
+    assert "learning rates" in caught.value.remedy
     assert len(lines(tmp_path / "h.jsonl")) == 2
 
 
@@ -115,3 +117,59 @@ def test_a_file_that_cannot_be_written_is_a_run_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="Could not write") as caught:
         history.flush()
     assert "--resume" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "damage", [b'{"epoch": 2, "sec', b"", b"\x00\x00", b'{"epoch": "2", "seconds": 1}', b"[2]", b"7"]
+)
+@pytest.mark.parametrize("epoch", [0, 1, 4])
+def test_a_damaged_line_before_the_last_is_named_and_nothing_is_lost(tmp_path: Path, damage: bytes, epoch: int) -> None:
+    path = tmp_path / "h.jsonl"
+    written(path, 4)
+    every = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([every[0], damage, *every[2:]]) + b"\n")
+    before = path.read_bytes()
+    with pytest.raises(RunError, match=r"Line 2 of .*h\.jsonl is damaged") as caught:
+        History(path).restore(epoch)
+    assert "move it away" in caught.value.remedy and path.read_bytes() == before
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3), (0, 1, 1, 2), (1, 0)], ids=["a gap", "twice", "turned"])
+def test_epochs_that_do_not_follow_each_other_are_refused(tmp_path: Path, order: tuple[int, ...]) -> None:
+    path = tmp_path / "h.jsonl"
+    written(path, 4)
+    every = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(every[index] for index in order))
+    with pytest.raises(RunError, match="should be of the next one"):
+        History(path).restore(4)
+
+
+def test_a_history_goes_on_only_from_the_records_that_a_checkpoint_has_seen(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    history = written(path, 3)
+    digest = history.digest
+    history.add(4, {"loss": 4.0})
+    history.flush()
+    again = History(path)
+    again.restore(3, digest)
+    assert again.digest == digest and len(again.records) == 3
+    again.add(4, {"loss": 4.0})
+    again.flush()
+    assert again.digest != digest
+    path.write_text(path.read_text().replace('"loss": 2.0', '"loss": 2.5'))
+    before = path.read_bytes()
+    with pytest.raises(RunError, match="is not the history that the checkpoint of epoch 3 follows"):
+        History(path).restore(3, digest)
+    assert path.read_bytes() == before
+
+
+def test_records_are_appended_to_no_link_pipe_or_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "pipe", "folder"):
+        history = History(tmp_path / name)
+        history.add(1, {"loss": 1.0})
+        with pytest.raises(RunError, match=f"Could not write .*{name}"):
+            history.flush()
+    assert not (tmp_path / "target").exists()
