@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fossil.errors import RunError, SettingError
 from fossil.graph.findings import Treatment
-from fossil.methods.registry import get_method
-from fossil.settings import Settings
+from fossil.graph.graph import Graph
+from fossil.methods.registry import Kind, get_method, methods
+from fossil.settings import Settings, check_seed
+from fossil.storage import read_yaml
 from fossil.training.trainer import TrainingSettings
 
 FORMAT = 1
+CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -54,16 +62,64 @@ class RunConfig:
         }
 
     @classmethod
+    def read(cls, folder: Path) -> RunConfig:
+        """Return what the run in `folder` was asked to do.
+
+        Raises:
+            RunError: `config.yaml` is missing, damaged, or of another version.
+            SettingError: there is no such method here.
+        """
+        path = folder / CONFIG
+        values = read_yaml(path)
+        try:
+            if values["format"] != FORMAT:
+                raise RunError(
+                    f"{folder} has format {_brief(values['format'])}, this version reads format {FORMAT}.",
+                    remedy="Use the version of fossil-gnn that wrote it.",
+                )
+            return cls.from_dict(values)
+        except SettingError as error:
+            if values["method"] not in methods():
+                raise  # nothing is wrong with the file: the package that has the method is not installed
+            raise RunError(f"{path} cannot be used: {error.what}", remedy=error.remedy) from error
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            reason = f"there is no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+            raise RunError(f"{path} is damaged ({reason}).", remedy="Start anew with --force.") from error
+
+    @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
         """Read what `to_dict` wrote."""
         return cls(
-            method=values["method"],
-            preset=values["preset"],
-            settings=get_method(values["method"]).Config.build(values["settings"]),
-            training=TrainingSettings.build(values["training"]),
-            seed=values["seed"],
-            graph=values["graph"]["name"],
-            fingerprint=values["graph"]["fingerprint"],
-            source=values["graph"]["source"],
-            treatment=Treatment.build(values["treatment"]),
+            method=_text(values["method"]),
+            preset=_text(values["preset"]),
+            settings=get_method(_text(values["method"])).Config.build(_mapping(values["settings"])),
+            training=TrainingSettings.build(_mapping(values["training"])),
+            seed=check_seed(values["seed"]),
+            graph=_text(values["graph"]["name"]),
+            fingerprint=_text(values["graph"]["fingerprint"]),
+            source=_text(values["graph"]["source"]),
+            treatment=Treatment.build(_mapping(values["treatment"])),
         )
+
+
+def fingerprint(graph: Graph, kind: Kind) -> str:
+    """Return what tells this graph from others; its labels count where they are trained on."""
+    if graph.labels is None or not kind.needs_labels:
+        return graph.fingerprint
+    return hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes()).hexdigest()[:16]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{_brief(value)} in place of a word")
+    return value
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
+        raise TypeError(f"{_brief(value)} in place of names and values")
+    return value
+
+
+def _brief(value: object) -> str:
+    return repr(value)[:60]

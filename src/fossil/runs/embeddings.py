@@ -14,6 +14,7 @@ from fossil.errors import FossilError, UnknownNodeError
 from fossil.graph.graph import Array, Graph
 from fossil.methods.base import Method, NodeVectors
 from fossil.runs.config import RunConfig
+from fossil.training.divergence import first_not_finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,3 +133,31 @@ def as_arrays(encoded: NodeVectors, first: int = 0) -> tuple[Array, Array | None
     fusion = None if found.fusion is None else found.fusion.numpy()[first:]
     channels = None if found.channels is None else {name: each.numpy()[first:] for name, each in found.channels.items()}
     return found.vectors.numpy()[first:], fusion, channels
+
+
+def not_finite(found: Embeddings) -> str | None:
+    """Return in words what is NaN or infinite among vectors and what comes with them; None where nothing is."""
+    wrong = {"the vectors": ~np.isfinite(found.vectors).all(axis=1)}
+    if found.fusion is not None:
+        wrong["λ"] = ~np.isfinite(found.fusion)
+    wrong |= {f"the trust in channel {name}": ~np.isfinite(each) for name, each in (found.channels or {}).items()}
+    named = next((name for name, rows in wrong.items() if rows.any()), None)
+    if named is None:
+        return None
+    rows = np.flatnonzero(wrong[named])
+    return f"{named} of {len(rows):,} of {len(found):,} nodes, the first {str(found.ids[rows[0]])!r}"
+
+
+def fault_of(method: Method[Any], graph: Graph, encoded: NodeVectors) -> str | None:
+    """Return in words what is not finite among weights and vectors; None where all is good.
+
+    Vectors of a trained method must have a length, too: one beyond float32 has no direction.
+    """
+    bad = first_not_finite(method.state_dict())
+    vectors, fusion, channels = as_arrays(encoded)
+    wrong = not_finite(Embeddings(graph.ids, vectors, fusion, channels=channels))
+    if wrong is not None or bad is not None or not method.trained:
+        return wrong or bad
+    with np.errstate(over="ignore"):
+        long = ~np.isfinite(np.square(vectors).sum(axis=1))
+    return f"the length of {np.count_nonzero(long):,} of {len(long):,} vectors" if long.any() else None

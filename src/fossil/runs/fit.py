@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
-from fossil.errors import GraphError, SettingError
+from fossil.errors import GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.registry import Kind
-from fossil.runs.embeddings import FitResult, as_arrays
-from fossil.runs.folder import claim_folder, withdraw_results, write_embeddings, write_inputs
+from fossil.runs.checkpoints import Checkpoints
+from fossil.runs.embeddings import FitResult, as_arrays, fault_of
+from fossil.runs.folder import (
+    claim_folder,
+    digests,
+    holds_run,
+    sealed,
+    withdraw_results,
+    withdraw_summary,
+    write_embeddings,
+    write_inputs,
+)
+from fossil.runs.lock import locked
 from fossil.runs.loop import train
 from fossil.runs.plan import Plan
 from fossil.runs.resume import resume_training
-from fossil.runs.run import Run
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
 from fossil.training.capabilities import EstimatesMemory, lack_of_memory_as
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
+from fossil.training.divergence import DivergedError
 from fossil.training.history import History
 from fossil.training.memory import free_memory
 from fossil.training.progress import Reporter, Silent
@@ -41,7 +53,10 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
         SettingError: the settings take more memory than there is.
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
-    kind, graph, config, out = plan.kind, plan.graph, plan.config, plan.out
+    out = plan.out
+    if out is not None:
+        holds_run(out)  # where something else stands there, not even a lock is left
+    kind, graph, config = plan.kind, plan.graph, plan.config
     reporter = reporter or Silent()
     training, device = config.training, resolve_device(config.training.device)
     too_large = _too_large(kind, config.settings, graph)
@@ -51,28 +66,48 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
         model.check_trainable(prepared)
     _check_memory(model, prepared, graph, device, reporter)
     trainer = Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay)
+    history, checkpoints = (
+        History(None if out is None else out / "history.jsonl"),
+        Checkpoints(out, config.identity, graph),
+    )
 
-    advice = f"Lower the learning rates or train fewer epochs{or_released(kind, config.preset)}"
-    history = History(None if out is None else out / "history.jsonl", advice)
-    if out is not None:
-        if claim_folder(out, resume=plan.resume, force=plan.force):
-            resume_training(Run.open(out), config, trainer, history)
-            if trainer.steps < plan.epochs:
-                withdraw_results(out)
-        write_inputs(out, config, environment(device), graph, plan.loaded.plan)
-
-    train(trainer, plan, history, reporter)
-    with lack_of_memory_as(too_large):
-        trainer.close()
-        encoded = model.eval().encode(prepared)
-    vectors, fusion, channels = as_arrays(encoded)
-    result = FitResult(graph.ids, vectors, fusion, graph, model, config, history.records, out, channels=channels)
-    summary = summarize(result, encoded, plan.epochs, config.preset)
-    if not kind.trained:  # no record of an epoch has the time
-        summary["seconds"] = round(history.elapsed, 4)
-    if out is not None:
-        _write_results(plan, result, summary)
+    with nullcontext() if out is None else locked(out):
+        if out is not None:
+            if claim_folder(out, resume=plan.resume, force=plan.force):
+                resume_training(out, config, trainer, history, checkpoints)
+                (withdraw_results if trainer.steps < plan.epochs else withdraw_summary)(out)
+            write_inputs(out, config, environment(device), graph, plan.loaded.plan)
+        try:
+            train(trainer, plan, history, checkpoints, reporter)
+            with lack_of_memory_as(too_large):
+                trainer.close()
+                encoded = model.eval().encode(prepared)
+            vectors, fusion, channels = as_arrays(encoded)
+            fault = fault_of(model, graph, encoded)
+            if fault is not None:
+                raise DivergedError.after(trainer.steps, fault)
+        except DivergedError as error:
+            raise _with_remedy(error, plan, trainer, checkpoints) from error
+        result = FitResult(graph.ids, vectors, fusion, graph, model, config, history.records, out, channels=channels)
+        summary = summarize(result, encoded, plan.epochs, config.preset)
+        if not kind.trained:  # no record of an epoch has the time
+            summary["seconds"] = round(history.elapsed, 4)
+        if out is not None:
+            _write_results(plan, result, summary)
     return result
+
+
+def _with_remedy(error: DivergedError, plan: Plan, trainer: Trainer, checkpoints: Checkpoints) -> RunError:
+    """Return the error with what to do about it, and which checkpoint is kept: the last good one."""
+    if not plan.kind.trained:
+        what = f"{plan.kind.title} cannot embed {plan.graph.name}: {error.fault}."
+        return RunError(what, remedy="Scale features that are very large.")
+    remedy = f"Lower the learning rates or train fewer epochs{or_released(plan.kind, plan.config.preset)}"
+    if plan.out is not None:
+        good = checkpoints.keep_good(trainer)
+        kept = f"the last good checkpoint, of epoch {good}, is kept: --resume with --epochs {good} ends there"
+        remedy += f"; {kept if good else 'there is no good checkpoint to keep'}"
+    return DivergedError(error.fault, remedy=f"{remedy}.")
 
 
 def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) -> None:
@@ -81,7 +116,7 @@ def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) ->
     write_embeddings(plan.out, result)
     about = {"num_features": plan.graph.num_features, "method": plan.kind.name}
     save_tensors(plan.out / "weights.safetensors", result.method.state_dict(), about)
-    write_json(plan.out / "summary.json", summary)
+    write_json(plan.out / "summary.json", sealed({**summary, "files": digests(plan.out)}))
 
 
 def _too_large(kind: Kind, config: Settings, graph: Graph) -> SettingError:

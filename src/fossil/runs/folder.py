@@ -8,11 +8,14 @@ history.jsonl           one record an epoch
 checkpoint.safetensors  everything needed to go on
 weights.safetensors     the trained method
 embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
-summary.json            written last: a folder that has it is finished
+summary.json            written last: a folder that has it is finished, and its files are those whose SHA-256 it has
+run.lock                while a process writes there
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +24,25 @@ import numpy as np
 from fossil.errors import RunError
 from fossil.graph.graph import Graph
 from fossil.readers.npz import write_npz
-from fossil.runs.config import RunConfig
+from fossil.runs.checkpoints import CHECKPOINT
+from fossil.runs.config import CONFIG, RunConfig
 from fossil.runs.embeddings import Embeddings
-from fossil.storage import write_arrays, write_atomically, write_json, write_yaml
+from fossil.runs.lock import LOCK
+from fossil.storage import reading, sha256, write_arrays, write_atomically, write_json, write_yaml, writing
+
+SEAL = "sha256"
+"""What in a summary tells of a change in it."""
 
 CHANNEL = "channel_"
 """What the names of arrays begin with that say how far each node trusts a channel."""
 
 FILES = (
-    "config.yaml",
+    CONFIG,
     "environment.json",
     "graph.npz",
     "encoding.json",
     "history.jsonl",
-    "checkpoint.safetensors",
+    CHECKPOINT,
     "weights.safetensors",
     "embeddings.npz",
     "embeddings.parquet",
@@ -43,21 +51,35 @@ FILES = (
 )
 
 
+TIED = (CONFIG, "graph.npz", "encoding.json", "weights.safetensors", "embeddings.npz")
+"""What is read of a finished run, and belongs together."""
+
+
+def holds_run(path: Path) -> bool:
+    """Tell whether there is a run in `path`.
+
+    Raises:
+        RunError: something else stands there.
+    """
+    _refuse_file(path)
+    content = _content(path)
+    with reading(path):
+        if content and not (path / CONFIG).is_file():
+            raise RunError(
+                f"{path} exists and holds files that are not a run (for example {content[0].name}).",
+                remedy="Choose another --out; nothing was touched.",
+            )
+    return bool(content)
+
+
 def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
     """Make sure a run may be written to `path`; return whether there is one in it to go on with.
 
     Raises:
         RunError: something stands there already and nobody said what to do about it.
     """
-    _refuse_file(path)
-    content = [entry for entry in path.iterdir() if not entry.name.endswith(".part")] if path.is_dir() else []
-    if not content:
+    if not holds_run(path):
         return False
-    if not (path / "config.yaml").is_file():
-        raise RunError(
-            f"{path} exists and holds files that are not a run (for example {content[0].name}).",
-            remedy="Choose another --out; nothing was touched.",
-        )
     if resume:
         return True
     if not force:
@@ -68,7 +90,8 @@ def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
     # The configuration goes last, so that a half-emptied folder is still known as a run.
     withdraw_results(path)
     for name in reversed(FILES):
-        (path / name).unlink(missing_ok=True)
+        with writing(path / name):
+            (path / name).unlink(missing_ok=True)
     return False
 
 
@@ -79,19 +102,40 @@ def claim_vectors_folder(path: Path, *, force: bool) -> None:
         RunError: it is not free, or holds such vectors and nobody said that they may be replaced.
     """
     _refuse_file(path)
-    if not path.is_dir() or not any(path.iterdir()):
+    if not _content(path):
         return
-    if not (path / "about.json").is_file():
+    with reading(path):
+        known = (path / "about.json").is_file()
+    if not known:
         raise RunError(f"{path} exists and holds other files.", remedy="Choose another --out; nothing was touched.")
     if not force:
         raise RunError(f"{path} already holds vectors.", remedy="Choose another --out, or replace them with --force.")
 
 
+def withdraw_summary(path: Path) -> None:
+    """Mark the run in `path` as unfinished, before any of its files change."""
+    with writing(path / "summary.json"):
+        (path / "summary.json").unlink(missing_ok=True)
+
+
 def withdraw_results(path: Path) -> None:
     """Mark the run in `path` as unfinished, before its weights change: its summary and scores no longer hold."""
-    (path / "summary.json").unlink(missing_ok=True)
-    for scores in path.glob("scores-*.json"):
-        scores.unlink()
+    withdraw_summary(path)
+    with writing(path):
+        for scores in path.glob("scores-*.json"):
+            scores.unlink()
+
+
+def digests(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a run that belongs to the others."""
+    return {name: sha256(path / name) for name in TIED if (path / name).exists()}
+
+
+def sealed(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary with the SHA-256 of what it says, by which a change in it is told."""
+    content = {name: value for name, value in summary.items() if name != SEAL}
+    written = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return content | {SEAL: hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()}
 
 
 def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], graph: Graph, plan: Any) -> None:
@@ -99,8 +143,11 @@ def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], gra
     _sweep(path)
     write_yaml(path / "config.yaml", config.to_dict())
     write_json(path / "environment.json", environment)
-    if plan is not None:
-        write_json(path / "encoding.json", plan.to_json())
+    with writing(path / "encoding.json"):
+        if plan is None:
+            (path / "encoding.json").unlink(missing_ok=True)
+        else:
+            write_json(path / "encoding.json", plan.to_json())
     write_npz(path / "graph.npz", graph)
 
 
@@ -119,12 +166,22 @@ def write_embeddings(path: Path, found: Embeddings) -> None:
 
 
 def _refuse_file(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise RunError(f"{path} is a file.", remedy="Choose another --out.")
+    with reading(path):
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{path} is a file.", remedy="Choose another --out.")
+
+
+def _content(path: Path) -> list[Path]:
+    """Return what stands in a folder, but for what a killed process leaves behind: half-written files, and a lock."""
+    with reading(path):
+        if not path.is_dir():
+            return []
+        return [entry for entry in path.iterdir() if not (entry.name.endswith(".part") or entry.name == LOCK)]
 
 
 def _sweep(path: Path) -> None:
     """Remove the half-written neighbours of our own files, which a killed run leaves behind."""
-    for name in FILES:
-        for part in path.glob(f".{name}.*.part"):
-            part.unlink(missing_ok=True)
+    with writing(path):
+        for name in FILES:
+            for part in path.glob(f".{name}.*.part"):
+                part.unlink(missing_ok=True)

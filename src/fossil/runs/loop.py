@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
-from fossil.errors import RunError
 from fossil.methods.base import Record
+from fossil.runs.checkpoints import Checkpoints
+from fossil.runs.interrupts import Interrupts, TrainingInterruptedError, hearing_interrupts
 from fossil.runs.plan import Plan
 from fossil.training.capabilities import EstimatesTime, KnowsLighter
-from fossil.training.checkpoint import save_tensors
 from fossil.training.history import History
 from fossil.training.progress import Reporter, duration
 from fossil.training.trainer import Trainer
@@ -24,21 +19,16 @@ _LONG_FIRST = 10.0  # seconds of a first epoch that says by itself what to expec
 _LONG_TRAINING = 3600.0  # seconds from which on something lighter is named
 
 
-class TrainingInterruptedError(RunError):
-    """Ctrl-C: the state was saved."""
-
-    exit_status = 130
-
-
-def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) -> None:
+def train(trainer: Trainer, plan: Plan, history: History, checkpoints: Checkpoints, reporter: Reporter) -> None:
     """Run the loop, keeping history and checkpoints, until it is done or somebody presses Ctrl-C.
 
     Ctrl-C waits for the end of a short step, whose state is then saved. A step of more than two seconds is given up at
-    once: there is a checkpoint from before it.
+    once: there is a checkpoint from before it. SIGTERM and SIGHUP do the same (`fossil.runs.interrupts`).
 
     Raises:
         TrainingInterruptedError: somebody did; the state is saved where there is a run folder.
         KeyboardInterrupt: somebody did in a long step, or twice.
+        DivergedError: a loss or a weight is not finite.
     """
     epochs, out = plan.epochs, plan.out
     saved_at, reported = time.monotonic(), len(history.records)
@@ -57,12 +47,12 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
 
     def save() -> None:
         nonlocal saved_at
-        if out is not None:
-            about = {"epoch": trainer.steps, "identity": plan.config.identity}
-            save_tensors(out / "checkpoint.safetensors", trainer.state(), about)
+        history.sync()
+        checkpoints.save(trainer, history.digest)
         saved_at = time.monotonic()
 
-    with _hearing_interrupts() as interrupts:
+    interrupts = Interrupts()
+    with hearing_interrupts(interrupts):
 
         def after_step(number: int, record: Record) -> bool:
             interrupts.break_off = False
@@ -88,10 +78,20 @@ def train(trainer: Trainer, plan: Plan, history: History, reporter: Reporter) ->
         finally:
             reporter.finish()
     if trainer.steps < epochs:
-        raise TrainingInterruptedError(
+        stopped = TrainingInterruptedError(
             f"Stopped after epoch {trainer.steps} of {epochs}.",
-            remedy="Everything is saved: go on with the same command and --resume." if out else "Nothing was saved.",
+            remedy=_how_to_go_on(checkpoints, trainer.steps) if out else "Nothing was saved.",
         )
+        stopped.exit_status = interrupts.exit_status
+        raise stopped
+
+
+def _how_to_go_on(checkpoints: Checkpoints, epoch: int) -> str:
+    """Return what there is to go on with."""
+    saved = "Everything is saved"
+    if checkpoints.epoch != epoch:  # its vectors are no good
+        saved = f"The training diverges; the last good state, after epoch {checkpoints.epoch or 0}, is kept"
+    return f"{saved}: go on with the same command and --resume."
 
 
 class _Pace:
@@ -151,34 +151,3 @@ def _advice(trainer: Trainer, left: float) -> str:
     """Return what to do instead, where training would take long and the method knows."""
     lighter = trainer.method.lighter() if isinstance(trainer.method, KnowsLighter) else None
     return f"; {lighter}" if lighter and left > _LONG_TRAINING else ""
-
-
-class _Interrupts:
-    """Ctrl-C while training.
-
-    Attributes:
-        heard: somebody pressed it, and training ends with the step.
-        break_off: a step is under way that is not to be waited for.
-    """
-
-    def __init__(self) -> None:
-        self.heard = self.break_off = False
-
-    def __call__(self, _: int, __: FrameType | None) -> None:
-        again, self.heard = self.heard, True
-        if again or self.break_off:
-            raise KeyboardInterrupt  # the second time, the user means now
-
-
-@contextmanager
-def _hearing_interrupts() -> Iterator[_Interrupts]:
-    """Say what Ctrl-C does inside the block."""
-    interrupts = _Interrupts()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts  # signals reach the main thread alone
-        return
-    before = signal.signal(signal.SIGINT, interrupts)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)

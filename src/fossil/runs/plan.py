@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import torch
 
 from fossil.datasets.catalog import known_name
 from fossil.errors import GraphError, SettingError
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
+from fossil.guard.budget import free_host_memory, in_bytes
+from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import Kind, get_method, recipes
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
-from fossil.runs.config import RunConfig
+from fossil.runs.config import RunConfig, fingerprint
 from fossil.settings import Settings, check_seed
 from fossil.training.trainer import TrainingSettings
 
@@ -63,7 +64,7 @@ class Plan:
 def plan_run(
     source: Any,
     *,
-    method: str | Kind = "fossil",
+    method: str | Kind = DEFAULT_METHOD,
     preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     training: TrainingSettings | Mapping[str, Any] | None = None,
@@ -110,14 +111,16 @@ def plan_run(
             f"{kind.title} trains on labels, and {graph.name} has none.", remedy="Name a label column (--label COLUMN)."
         )
     chosen, config = resolve_settings(kind, preset, known, settings, use_recipe)
+    complete = kind.complete(config, graph, seed)
+    _refuse_too_large(kind, complete, graph, seed)
     run = RunConfig(
         method=kind.name,
         preset=chosen,
-        settings=kind.complete(config, graph, seed),
-        training=training.updated({"epochs": resolve_epochs(kind, known, training.epochs, use_recipe)}),
+        settings=complete,
+        training=training.updated({"epochs": resolve_epochs(kind, graph, training.epochs, use_recipe)}),
         seed=seed,
         graph=graph.name,
-        fingerprint=_fingerprint(graph, with_labels=kind.needs_labels),
+        fingerprint=fingerprint(graph, kind),
         source=str(source) if isinstance(source, str | Path) else type(source).__name__,
         treatment=treatment or Treatment(),
     )
@@ -144,20 +147,47 @@ def resolve_settings(
     return chosen, config
 
 
-def resolve_epochs(kind: Kind, graph: str, epochs: int | None, use_recipe: bool = True) -> int | None:
+def resolve_epochs(kind: Kind, graph: Graph, epochs: int | None, use_recipe: bool = True) -> int | None:
     """Return how many epochs to train: those asked for, else those of the graph's recipe, else the method's own.
 
     None for a method without training.
     """
     if not kind.trained:
         return None
-    recipe = recipes(kind.name).get(graph) if use_recipe else None
-    return epochs or (recipe and recipe.epochs) or kind.epochs
+    recipe = recipes(kind.name).get(known_name(graph)) if use_recipe else None
+    return epochs or (recipe and recipe.epochs) or kind.epochs_for(graph.num_nodes)
 
 
 def as_asked(kind: Kind, settings: Settings) -> Settings:
     """Return the settings without what a run fills in from its graph and its seed."""
     return settings.updated(dict.fromkeys(kind.filled_in)) if kind.filled_in else settings
+
+
+def _refuse_too_large(kind: Kind, config: Settings, graph: Graph, seed: int) -> None:
+    """Refuse settings whose weights and vectors alone do not fit, before any memory is taken."""
+    widths = {name: size for name, size in config.sizes().items() if name.endswith(("width", "hidden", "projection"))}
+    if not widths:
+        return
+    name, width = max(widths.items(), key=lambda item: item[1])
+    need, free = 4 * width * graph.num_nodes, free_host_memory()
+    # Beside the weights a training has their gradients and two moments of Adam's.
+    need += (4 if kind.trained else 1) * _weight_bytes(kind, config, graph.num_features, seed)
+    if free is not None and need > free:
+        raise SettingError(
+            f"{kind.title} on {graph.name} ({graph.num_nodes:,} nodes, {graph.num_features:,} features) takes more "
+            f"than {in_bytes(need)} in memory with {name}={width}, and {in_bytes(free)} are free.",
+            remedy=f"Choose a smaller {name}.",
+        )
+
+
+def _weight_bytes(kind: Kind, config: Settings, num_features: int, seed: int) -> int:
+    """Return what the weights of a method take, found without taking it; 0 where its constructor computes with them."""
+    try:
+        with torch.device("meta"):
+            model = kind.build(config, num_features, seed)
+    except (RuntimeError, NotImplementedError):
+        return 0
+    return sum(value.numel() * value.element_size() for value in model.state_dict().values())
 
 
 def _refuse_idle_epochs(kind: Kind, epochs: int | None) -> None:
@@ -172,10 +202,3 @@ def check_intent(*, resume: bool, force: bool) -> None:
             "--resume and --force contradict each other.",
             remedy="Give --resume to go on with the run, or --force to replace it.",
         )
-
-
-def _fingerprint(graph: Graph, with_labels: bool) -> str:
-    """Return what tells this graph from others; its labels count where they are trained on."""
-    if graph.labels is None or not with_labels:
-        return graph.fingerprint
-    return hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes()).hexdigest()[:16]

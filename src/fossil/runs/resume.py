@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from fossil.errors import RunError
+from pathlib import Path
+
+import torch
+
+from fossil.errors import FossilError, RunError, warn_the_caller
+from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.config import RunConfig
-from fossil.runs.run import Run
-from fossil.training.checkpoint import load_tensors
+from fossil.storage import read_json
 from fossil.training.history import History
 from fossil.training.trainer import Trainer
 
 
-def resume_training(existing: Run, wanted: RunConfig, trainer: Trainer, history: History) -> None:
-    """Load the checkpoint of `existing`, if it has one and it belongs to what is wanted.
+def resume_training(
+    folder: Path, wanted: RunConfig, trainer: Trainer, history: History, checkpoints: Checkpoints
+) -> None:
+    """Load the checkpoint of the run in `folder`, if it has one and it belongs to what is wanted.
 
     Raises:
-        RunError: the run is of another graph, of other settings, or trained for longer than what is wanted.
+        RunError: the run is of another graph, of other settings, or trained for longer than what is wanted; or its
+            checkpoint or history is damaged.
+
+    Warns:
+        FossilWarning: it was trained on another number of threads.
     """
-    before = existing.config
+    before = RunConfig.read(folder)
     if before.fingerprint != wanted.fingerprint:
         raise RunError(
-            f"{existing.path} was trained on another graph ({before.graph}, fingerprint {before.fingerprint}; "
+            f"{folder} was trained on another graph ({before.graph}, fingerprint {before.fingerprint}; "
             f"this one is {wanted.graph}, {wanted.fingerprint}).",
             remedy="Give the same input, or choose another --out.",
         )
@@ -27,21 +37,39 @@ def resume_training(existing: Run, wanted: RunConfig, trainer: Trainer, history:
         old, new = before.flat(), wanted.flat()
         changed = [f"{key} was {old[key]!r}, is {new[key]!r}" for key in old if key in new and old[key] != new[key]]
         raise RunError(
-            f"{existing.path} was started with other settings: {'; '.join(changed)}.",
+            f"{folder} was started with other settings: {'; '.join(changed)}.",
             remedy="Resume with the same settings, or choose another --out.",
         )
-    path = existing.path / "checkpoint.safetensors"
-    if path.exists():
-        checkpoint = load_tensors(path)
-        if checkpoint.about.get("identity") != wanted.identity:
+    found = checkpoints.load()
+    digest = None
+    if found is not None:
+        digest = found.about.get("history")
+        try:
+            trainer.load_state(found.tensors, found.about["epoch"])
+        except ValueError as error:
             raise RunError(
-                f"{path} belongs to another graph or other settings.", remedy="Put the right file back, or use --force."
-            )
-        trainer.load_state(checkpoint.tensors, checkpoint.about["epoch"])
+                f"{checkpoints.path} does not hold the state of this run: {error}.",
+                remedy="Put the right file back; or delete it and go on with --resume (training starts again).",
+            ) from error
     epochs = wanted.training.epochs or 0
     if trainer.steps > epochs:
         raise RunError(
-            f"{existing.path} is trained for {trainer.steps} epochs, more than the {epochs} asked for.",
+            f"{folder} is trained for {trainer.steps} epochs, more than the {epochs} asked for.",
             remedy=f"Ask for {trainer.steps} epochs or more, or choose another --out.",
         )
-    history.restore(trainer.steps)  # without a checkpoint everything starts again, the history too
+    history.restore(trainer.steps, digest)  # without a checkpoint everything starts again, the history too
+    if 0 < trainer.steps < epochs and trainer.random.device.type == "cpu":
+        _warn_of_other_threads(folder)
+
+
+def _warn_of_other_threads(folder: Path) -> None:
+    """Say that the bits will be others than those of an uninterrupted run, where threads add up in another order."""
+    try:
+        threads = read_json(folder / "environment.json")["threads"]
+    except (FossilError, KeyError, TypeError):
+        return  # nobody knows
+    if threads != torch.get_num_threads():
+        warn_the_caller(
+            f"The run in {folder} was trained on {threads} threads so far and goes on with {torch.get_num_threads()}: "
+            "its last digits will differ from those of an uninterrupted run. OMP_NUM_THREADS sets the number."
+        )

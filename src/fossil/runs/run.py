@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
 
 from fossil.errors import GraphError, RunError
 from fossil.graph.graph import Array, Graph
@@ -17,18 +17,25 @@ from fossil.readers.attach import attach_tables
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
-from fossil.runs.config import FORMAT, RunConfig
-from fossil.runs.embeddings import Embeddings, as_arrays
-from fossil.runs.folder import CHANNEL, claim_vectors_folder, write_embeddings
-from fossil.storage import read_arrays, read_json, write_json
+from fossil.runs.config import CONFIG, RunConfig, fingerprint
+from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
+from fossil.runs.folder import CHANNEL, SEAL, claim_vectors_folder, sealed, write_embeddings
+from fossil.runs.lock import locked
+from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
 from fossil.training.devices import resolve_device
+from fossil.training.divergence import first_not_finite
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """An existing run folder."""
+    """An existing run folder.
+
+    Each file is compared, as it is read, with the SHA-256 that the summary of a finished run has of it: what was
+    changed, damaged or comes from another run is refused. Runs of earlier versions have none; of theirs, shapes, ids
+    and the graph's fingerprint are compared.
+    """
 
     path: Path
 
@@ -40,64 +47,94 @@ class Run:
             RunError: there is no run in that folder.
         """
         folder = Path(path)
-        if not (folder / "config.yaml").is_file():
-            raise RunError(f"{folder} is not a run folder.", remedy="Make one with: fossil embed INPUT --out DIR")
+        with reading(folder):
+            if not (folder / CONFIG).is_file():
+                raise RunError(f"{folder} is not a run folder.", remedy="Make one with: fossil embed INPUT --out DIR")
         return cls(folder)
 
     @cached_property
     def config(self) -> RunConfig:
         """What the run was asked to do."""
-        try:
-            values = yaml.safe_load((self.path / "config.yaml").read_text())
-            if values["format"] != FORMAT:
-                raise RunError(
-                    f"{self.path} has format {values['format']}, this version reads format {FORMAT}.",
-                    remedy="Use the version of fossil-gnn that wrote it.",
-                )
-            return RunConfig.from_dict(values)
-        except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise RunError(
-                f"{self.path / 'config.yaml'} is damaged ({_reason(error)}).", remedy="Start anew with --force."
-            ) from error
+        return RunConfig.read(self._checked(CONFIG).parent)
 
     @property
     def finished(self) -> bool:
         """Whether training and encoding are over."""
-        return (self.path / "summary.json").is_file()
+        with reading(self.path):
+            return (self.path / "summary.json").is_file()
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What was learnt, in numbers."""
-        summary: dict[str, Any] = read_json(self.path / "summary.json")
-        return summary
+        path = self.path / "summary.json"
+        summary = read_json(path)
+        files = summary.get("files", {}) if isinstance(summary, dict) else None
+        if not isinstance(files, dict):
+            raise RunError(f"{path} is no summary of a run.", remedy="Make it again with --resume.")
+        if ("files" in summary or SEAL in summary) and summary != sealed(summary):  # an earlier version has neither
+            raise _foreign(path, "it was changed or damaged")
+        return {name: value for name, value in summary.items() if name != SEAL}
 
     @cached_property
     def graph(self) -> Graph:
         """The graph as it was trained on."""
-        return read_npz(self.path / "graph.npz")
+        path = self._checked("graph.npz")
+        graph = read_npz(path)
+        if fingerprint(graph, get_method(self.config.method)) != self.config.fingerprint:
+            raise _foreign(path, "it is another graph than config.yaml names")
+        return graph
 
     @cached_property
     def plan(self) -> EncodingPlan | None:
         """How columns became features; None where there were no columns."""
         path = self.path / "encoding.json"
-        return EncodingPlan.from_json(read_json(path)) if path.exists() else None
+        with reading(path):
+            if "encoding.json" not in self._digests and not (path.exists() or path.is_symlink()):
+                return None
+        return EncodingPlan.from_json(read_json(self._checked("encoding.json")))
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
         """`ids`, `vectors`, and `fusion` or `channel_NAME` where the method has it; RunError for an unfinished run."""
         self.check_finished()
-        path = self.path / "embeddings.npz"
+        path = self._checked("embeddings.npz")
         arrays = read_arrays(path)
         if not {"ids", "vectors"} <= arrays.keys():
             raise RunError(f"{path} holds no embeddings.", remedy="Make it again with --resume.")
+        self._check_arrays(path, arrays)
         return arrays
+
+    def _check_arrays(self, path: Path, arrays: dict[str, Array]) -> None:
+        """Raise RunError unless the arrays are finite and have a row for each node of the graph."""
+        nodes = len(arrays["ids"]) if arrays["ids"].ndim == 1 else -1
+        per_node = {name: each for name, each in arrays.items() if name == "fusion" or name.startswith(CHANNEL)}
+        shapes = [arrays["vectors"].shape[:1], *(each.shape for each in per_node.values())]
+        if arrays["vectors"].ndim != 2 or any(shape != (nodes,) for shape in shapes):
+            raise _foreign(path, "its arrays have different numbers of rows")
+        if any(each.dtype.kind != "f" for each in (arrays["vectors"], *per_node.values())):
+            raise _foreign(path, "its vectors are no numbers")
+        if not self._digests and not np.array_equal(arrays["ids"], self.graph.ids):
+            raise _foreign(path, "its nodes are not those of graph.npz")
+        wrong = not_finite(_embeddings(arrays))
+        if wrong is not None:
+            raise RunError(f"{path} is not finite: {wrong}.", remedy="The training diverged: train anew with --force.")
+
+    @property
+    def _digests(self) -> dict[str, Any]:
+        """The SHA-256 of each file by its name; empty for an unfinished run, and for one of an earlier version."""
+        return dict(self.summary.get("files", {})) if self.finished else {}
+
+    def _checked(self, name: str) -> Path:
+        """Return where a file of the run is; RunError where it is not the one that the run wrote."""
+        path = self.path / name
+        if self._digests and self._digests.get(name) != sha256(path):
+            raise _foreign(path, "it was changed or damaged, or comes from another run")
+        return path
 
     @property
     def embeddings(self) -> Embeddings:
         """The vectors of the graph's nodes; RunError where the run is not finished."""
-        ids, vectors, fusion = self.arrays["ids"], self.arrays["vectors"], self.arrays.get("fusion")
-        channels = {name.removeprefix(CHANNEL): each for name, each in self.arrays.items() if name.startswith(CHANNEL)}
-        return Embeddings(ids, vectors, fusion, channels=channels or None)
+        return _embeddings(self.arrays)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
@@ -111,22 +148,28 @@ class Run:
             RunError: the run is not finished, or its weights are damaged or belong to other settings.
         """
         self.check_finished()
-        path = self.path / "weights.safetensors"
+        path = self._checked("weights.safetensors")
         content = load_tensors(path)
         try:
             method = get_method(self.config.method)(self.config.settings, content.about["num_features"])
             method.load_state_dict(content.tensors)
-        except (KeyError, RuntimeError) as error:
+        except (KeyError, RuntimeError, TypeError, ValueError, MemoryError) as error:
             raise RunError(
                 f"{path} does not fit the settings in config.yaml.", remedy="Put the right files back, or train anew."
             ) from error
+        bad = first_not_finite(content.tensors)
+        if bad is not None:
+            raise RunError(
+                f"{path} is of a training that diverged: {bad} is not finite.",
+                remedy="Train anew with --force, at lower learning rates.",
+            )
         return method.eval()
 
     def encode(self, graph: Graph, device: str = "cpu") -> NodeVectors:
         """Embed another graph with the same feature columns, vectors on the host.
 
         Raises:
-            RunError: the graph has another number of features, or memory runs out.
+            RunError: the graph has another number of features, memory runs out, or a vector is not finite.
         """
         method = self.load_method()
         if graph.num_features != method.num_features:
@@ -140,8 +183,14 @@ class Run:
             remedy="Use a device with more memory, or embed a smaller graph.",
         )
         with lack_of_memory_as(too_large):
-            encoded = method.to(target).encode(method.prepare(graph, target))
-        return encoded.on_host()
+            encoded = method.to(target).encode(method.prepare(graph, target)).on_host()
+        wrong = not_finite(Embeddings(graph.ids, *as_arrays(encoded)[:2], channels=as_arrays(encoded)[2]))
+        if wrong is not None:
+            raise RunError(
+                f"The run in {self.path} gives {graph.name} numbers that are not finite: {wrong}.",
+                remedy="Scale features that are far larger than those it was trained on.",
+            )
+        return encoded
 
     def embed(
         self,
@@ -177,10 +226,12 @@ class Run:
         vectors, fusion, channels = as_arrays(encoded, first)
         found = NewEmbeddings(graph.ids[first:], vectors, fusion, graph, channels=channels)
         if folder is not None:
-            write_embeddings(folder, found)
             named = str(source) if isinstance(source, str | Path) else type(source).__name__
             about = {"run": str(self.path), "source": named, "attached": attach, "weights": self.config.identity}
-            write_json(folder / "about.json", about)
+            with locked(folder):
+                claim_vectors_folder(folder, force=force)  # again: somebody may have been quicker
+                write_embeddings(folder, found)
+                write_json(folder / "about.json", about)
         return found
 
     def _graph_of(self, source: Any, edges: Path | None, attach: bool) -> tuple[Graph, int]:
@@ -210,8 +261,13 @@ class NewEmbeddings(Embeddings):
     graph: Graph
 
 
-def _reason(error: Exception) -> str:
-    """Return in one line why a configuration cannot be read."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {error.problem}"
-    return f"there is no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+def _embeddings(arrays: dict[str, Array]) -> Embeddings:
+    channels = {name.removeprefix(CHANNEL): each for name, each in arrays.items() if name.startswith(CHANNEL)}
+    return Embeddings(arrays["ids"], arrays["vectors"], arrays.get("fusion"), channels=channels or None)
+
+
+def _foreign(path: Path, why: str) -> RunError:
+    return RunError(
+        f"{path} is not the file that this run wrote: {why}.",
+        remedy="Put the right file back, or make it again with the run's command and --resume.",
+    )

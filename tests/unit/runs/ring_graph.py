@@ -29,6 +29,6 @@ def ring(name: str = "ring", labels: bool = True) -> LoadedGraph:
 
 
 def fit_ring(source: Any = None, reporter: Reporter | None = None, **asked: Any) -> FitResult:
-    """Train on the ring, or on `source`, with small settings unless other ones are asked for."""
-    given = {"settings": SMALL, "training": CPU} | asked
+    """Train FOSSIL on the ring, or on `source`, with small settings, unless something else is asked for."""
+    given = {"method": "fossil", "settings": SMALL, "training": CPU} | asked
     return fit(plan_run(ring() if source is None else source, **given), reporter)

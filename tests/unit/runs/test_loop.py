@@ -16,7 +16,7 @@ import fossil
 from fossil.errors import GraphError
 from fossil.methods.fossil import Fossil
 from fossil.methods.registry import get_method
-from fossil.runs.loop import TrainingInterruptedError
+from fossil.runs.interrupts import TrainingInterruptedError
 from fossil.training.checkpoint import load_tensors
 
 # Ninety epochs on a ring of twenty nodes: nobody asks what its λ is.

@@ -14,6 +14,7 @@ from fossil.errors import GraphError, SettingError
 from fossil.graph.findings import Treatment
 from fossil.methods.dgi import DGI
 from fossil.methods.fossil import PRESETS, Fossil, FossilSettings
+from fossil.methods.fossil_channels import FossilChannels
 from fossil.methods.registry import Recipe
 from fossil.methods.supervised import FSMLP
 from fossil.runs.plan import as_asked, plan_run, resolve_epochs, resolve_settings
@@ -54,10 +55,20 @@ def test_what_is_said_beats_the_preset_and_the_preset_beats_the_recipe(monkeypat
 
 def test_epochs_are_those_asked_for_or_the_recipes_or_the_methods_own(monkeypatch: pytest.MonkeyPatch) -> None:
     publish(monkeypatch)
-    assert resolve_epochs(Fossil, "ring", 3) == 3
-    assert resolve_epochs(Fossil, "ring", None) == 7
-    assert resolve_epochs(Fossil, "ring", None, use_recipe=False) == resolve_epochs(Fossil, "", None) == Fossil.epochs
-    assert plan_run(ring()).epochs == 7 and plan_run(ring("street")).epochs == Fossil.epochs
+    assert resolve_epochs(Fossil, ring().graph, 3) == 3
+    assert resolve_epochs(Fossil, ring().graph, None) == 7
+    assert resolve_epochs(Fossil, ring().graph, None, use_recipe=False) == Fossil.epochs
+    assert resolve_epochs(Fossil, ring("street").graph, None) == Fossil.epochs
+    assert plan_run(ring(), method="fossil").epochs == 7
+    assert plan_run(ring("street"), method="fossil").epochs == Fossil.epochs
+
+
+@pytest.mark.parametrize(
+    ("nodes", "epochs"), [(1, 150), (3_000, 150), (3_100, 152), (12_000, 300), (21_333, 400), (10**8, 400)]
+)
+def test_a_method_may_train_longer_on_larger_graphs(nodes: int, epochs: int) -> None:
+    assert FossilChannels.epochs_for(nodes) == epochs
+    assert Fossil.epochs_for(nodes) == Fossil.epochs
 
 
 def test_everything_is_resolved_and_written_down(tmp_path: Path) -> None:
@@ -127,36 +138,37 @@ def test_a_mistake_is_found_before_a_graph_is_read(asked: dict[str, Any]) -> Non
 
 def test_a_setting_without_effect_is_refused_with_what_it_counts_with() -> None:
     with pytest.raises(SettingError) as caught:
-        plan_run(ring(), settings={"encoder": "gcn", "gcnii_layers": 99})
+        plan_run(ring(), method="fossil", settings={"encoder": "gcn", "gcnii_layers": 99})
     assert "gcnii_layers=99 has no effect" in caught.value.what
     assert "encoder gcnii" in caught.value.what and "encoder=gcn" in caught.value.what
     assert caught.value.remedy
-    assert plan_run(ring(), settings={"encoder": "gcnii", "gcnii_layers": 99}).config.settings.gcnii_layers == 99  # type: ignore[attr-defined]
+    kept: Any = plan_run(ring(), method="fossil", settings={"encoder": "gcnii", "gcnii_layers": 99}).config.settings
+    assert kept.gcnii_layers == 99
 
 
 def test_said_explicitly_even_the_default_value_is_refused() -> None:
     with pytest.raises(SettingError, match="gcnii_layers=8 has no effect"):
-        plan_run(ring(), settings={"gcnii_layers": FossilSettings().gcnii_layers})
+        plan_run(ring(), method="fossil", settings={"gcnii_layers": FossilSettings().gcnii_layers})
 
 
 def test_the_same_setting_from_a_recipe_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     publish(monkeypatch, gcnii_layers=99, fusion_l2=10.0)
-    settings: Any = plan_run(ring(), settings={"encoder": "gcn"}).config.settings
+    settings: Any = plan_run(ring(), method="fossil", settings={"encoder": "gcn"}).config.settings
     assert (settings.encoder, settings.gcnii_layers, settings.fusion_l2) == ("gcn", 99, 10.0)
     with pytest.raises(SettingError, match=r"fusion_l2=10\.0 has no effect"):
-        plan_run(ring(), settings={"encoder": "gcn", "fusion_l2": 10.0})
+        plan_run(ring(), method="fossil", settings={"encoder": "gcn", "fusion_l2": 10.0})
 
 
 def test_the_same_setting_from_a_preset_is_not_refused() -> None:
     assert FossilSettings.conditions("fusion_nonlinear") and PRESETS["paper"]["fusion_nonlinear"]
-    settings: Any = plan_run(ring(), preset="paper", settings={"encoder": "gcn"}).config.settings
+    settings: Any = plan_run(ring(), method="fossil", preset="paper", settings={"encoder": "gcn"}).config.settings
     assert settings.fusion_nonlinear and settings.encoder == "gcn"
     with pytest.raises(SettingError, match="fusion_nonlinear=True has no effect"):
-        plan_run(ring(), preset="paper", settings={"encoder": "gcn", "fusion_nonlinear": True})
+        plan_run(ring(), method="fossil", preset="paper", settings={"encoder": "gcn", "fusion_nonlinear": True})
 
 
 def test_what_a_preset_or_a_recipe_chose_counts_as_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     # The condition is about the resolved settings: the recipe's encoder makes the depth count.
     publish(monkeypatch, encoder="gcnii")
-    settings: Any = plan_run(ring(), settings={"gcnii_layers": 2}).config.settings
+    settings: Any = plan_run(ring(), method="fossil", settings={"gcnii_layers": 2}).config.settings
     assert settings.gcnii_layers == 2

@@ -29,6 +29,7 @@ def some_run(path: Path) -> Path:
     for name in FILES:
         (path / name).write_text(name)
     (path / "config.yaml").write_text(yaml.safe_dump(CONFIG.to_dict()))
+    (path / "summary.json").write_text("{}")
     return path
 
 

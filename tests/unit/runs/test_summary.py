@@ -27,7 +27,7 @@ def test_a_collapse_is_explained_by_what_was_found_about_the_features(monkeypatc
 
 def test_edges_that_are_ignored_are_a_finding(tmp_path: Path) -> None:
     with pytest.warns(FossilWarning, match="FOSSIL hardly uses the edges of csbm") as caught:
-        result = fossil.embed(BLOCKS, settings=SMALL, epochs=80, device="cpu", out=tmp_path / "run")
+        result = fossil.embed(BLOCKS, method="fossil", settings=SMALL, epochs=80, device="cpu", out=tmp_path / "run")
     summary = fossil.load(tmp_path / "run").summary
     assert result.fusion is not None
     at = summary["lambda"]["percentiles"]
@@ -43,11 +43,13 @@ def test_edges_that_are_ignored_are_a_finding(tmp_path: Path) -> None:
 
 def test_edges_that_are_used_are_no_finding(tmp_path: Path) -> None:
     kept = SMALL | {"fusion_l2": 0.0, "fusion_mean": 1e6}  # nothing draws λ to zero; any warning is an error here
-    fossil.embed(BLOCKS, settings=kept, epochs=80, device="cpu", out=tmp_path / "run")
+    fossil.embed(BLOCKS, method="fossil", settings=kept, epochs=80, device="cpu", out=tmp_path / "run")
     summary = fossil.load(tmp_path / "run").summary
     assert summary["findings"] == [] and summary["structure_share"]["mean"] > 0.2
 
 
 def test_an_encoder_without_lambda_has_no_share_of_structure(tmp_path: Path) -> None:
-    fossil.embed(BLOCKS, settings=SMALL | {"encoder": "gcn"}, epochs=3, device="cpu", out=tmp_path / "run")
+    fossil.embed(
+        BLOCKS, method="fossil", settings=SMALL | {"encoder": "gcn"}, epochs=3, device="cpu", out=tmp_path / "run"
+    )
     assert not {"lambda", "structure_share"} & set(fossil.load(tmp_path / "run").summary)
