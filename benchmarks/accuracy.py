@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--direction", default="keep", choices=["keep", "symmetrize", "reverse"])
     parser.add_argument("--protocol", nargs="+", default=["released"], dest="protocols", help="one or several")
     parser.add_argument("--seeds", type=int, default=5, help="encoders")
+    parser.add_argument("--first-seed", type=int, default=0, help="that of the first encoder, to share a table out")
     parser.add_argument("--splits", type=int, default=20, help="splits per encoder")
     parser.add_argument("--epochs", type=int, help="those of the recipe, or the method's own, when nothing is said")
     parser.add_argument("--device", default="auto")
@@ -88,7 +89,8 @@ def main() -> None:
         parser.error(str(error))
     done = {key_of(record) for record in records}
     began = time.perf_counter()
-    for seed in range(0 if arguments.table_only else arguments.seeds):
+    first = arguments.first_seed
+    for seed in range(first, first + (0 if arguments.table_only else arguments.seeds)):
         for graph in arguments.graphs:
             for method in arguments.methods:
                 wanted = {
@@ -97,7 +99,9 @@ def main() -> None:
                     "preset": arguments.preset or first_preset(method),
                     "set": parse_assignments(arguments.assignments),
                     "direction": arguments.direction,
-                    "epochs": resolve_epochs(get_method(method), graph, arguments.epochs),  # none without training
+                    "epochs": resolve_epochs(
+                        get_method(method), graph_of(graph, arguments.direction), arguments.epochs
+                    ),
                     "splits": arguments.splits,
                     "precision": arguments.precision,
                     "seed": seed,

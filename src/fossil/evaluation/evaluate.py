@@ -22,7 +22,9 @@ from fossil.evaluation.tasks.node_classification import NodeClassification, Spli
 from fossil.evaluation.untrained import UNTRAINED, UntrainedScores, is_trained
 from fossil.graph.graph import Graph
 from fossil.graph.published import PUBLISHED
+from fossil.runs.config import RunConfig
 from fossil.runs.embeddings import FitResult
+from fossil.runs.lock import locked
 from fossil.runs.run import Run
 from fossil.storage import write_json
 from fossil.training.devices import resolve_device
@@ -149,7 +151,7 @@ def _rows(
             scores=scores,
             metrics=_metrics(task, scores),
             majority={name: Summary(tuple(getattr(one, name) for one in majority)) for name in fair},
-            truth=_truth(first.graph, protocol),
+            truth=truth_of(first.graph, protocol),
             published=first.published,
             protocol=task.describe(first.graph, seed=first.seed, trained_on=first.trained_on),
             confidence=protocol.confidence,
@@ -193,8 +195,22 @@ def _score(
             "seed": subject.seed,
             "scores": [asdict(value) for value in scores],
         }
-        write_json(subject.folder / f"scores-{task.protocol.name}.json", content)
+        _keep(subject.folder, subject.config, task.protocol.name, content)
     return scores
+
+
+def _keep(folder: Path, config: RunConfig, protocol: str, content: dict[str, object]) -> None:
+    """Write raw scores into the run's folder, unless another run has taken its place meanwhile."""
+    with locked(folder):
+        now = Run.open(folder)
+        same = now.finished and (now.config.identity, now.config.training.epochs) == (
+            config.identity,
+            config.training.epochs,
+        )
+        if same:
+            write_json(folder / f"scores-{protocol}.json", content)
+        else:
+            warn_the_caller(f"The run in {folder} has changed since it was scored: its scores are not kept there.")
 
 
 def _warn_of_uneven_lengths(subject: Subject, protocol: Protocol) -> None:
@@ -224,7 +240,7 @@ def _summary(task: NodeClassification, scores: ByEncoder, name: str) -> Summary:
     return task.protocol.summarize(values[0] if len(values) == 1 else [mean(of_one) for of_one in values])
 
 
-def _truth(graph: Graph, protocol: Protocol) -> str:
+def truth_of(graph: Graph, protocol: Protocol) -> str:
     """Return a digest of node ids and labels, and of the published splits that the protocol takes."""
     assert graph.labels is not None
     answers = "\n".join(

@@ -171,7 +171,7 @@ def _differences(config: RunConfig, known: str, graph: Graph) -> list[str]:
     completed = kind.complete(expected, graph, config.seed)
     usual, actual = as_asked(kind, completed).model_dump(), as_asked(kind, config.settings).model_dump()
     changed = [f"{key}={_shown(value)}" for key, value in actual.items() if usual[key] != value]
-    if config.training.epochs != resolve_epochs(kind, known, None):
+    if config.training.epochs != resolve_epochs(kind, graph, None):
         changed.append(f"epochs={config.training.epochs}")
     return ([] if config.preset == next(iter(kind.presets)) else [f"({config.preset})"]) + changed
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ import numpy as np
 
 from fossil.errors import EvaluationError, warn_the_caller
 from fossil.graph.graph import Array, Graph
+from fossil.guard.arrays import Arrays, read_array
+from fossil.guard.boundary import check_regular, reading
 from fossil.readers.base import TableReader
 from fossil.readers.cells import as_floats, plain_cells
 from fossil.readers.frame import id_texts
@@ -65,9 +66,9 @@ def read_vectors(path: str | Path, graph: Graph) -> OutsideVectors:
     if file.suffix.lower() not in (".npz", ".npy") and reader is None:
         accepted = ", ".join([".npz", ".npy", *sorted(table_readers())])
         raise EvaluationError(f"{file} has a suffix that vectors are not read from.", remedy=f"Use one of {accepted}.")
-    if not file.is_file():
-        raise EvaluationError(f"{file} does not exist.", remedy="Check the spelling of the path.")
-    ids, vectors = _from_arrays(file) if reader is None else _from_table(file, reader)
+    check_regular(file, EvaluationError)
+    with reading(file, EvaluationError, "Write it again: with numpy.save, numpy.savez, or as a table."):
+        ids, vectors = _from_arrays(file) if reader is None else _from_table(file, reader)
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiub" or vectors.shape[1] == 0:
         raise EvaluationError(
             f"The vectors in {file} have shape {vectors.shape} and type {vectors.dtype}.",
@@ -80,26 +81,20 @@ def read_vectors(path: str | Path, graph: Graph) -> OutsideVectors:
 
 
 def _from_arrays(file: Path) -> tuple[list[str] | None, Array]:
-    try:
-        content = np.load(file, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return None, content
-        with content:
-            arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise EvaluationError(
-            f"{file} is not a whole file of plain arrays ({error}).",
-            remedy="Write it with numpy.save or numpy.savez; pickled objects are never loaded.",
-        ) from error
-    matrices = [name for name, array in arrays.items() if array.ndim == 2]
-    key = next((name for name in _VECTOR_KEYS if name in arrays), matrices[0] if len(matrices) == 1 else None)
-    if key is None:
-        raise EvaluationError(
-            f"{file} does not say which array holds the vectors; it has {', '.join(sorted(arrays)) or 'nothing'}.",
-            remedy="Store them as vectors (N×D), beside ids.",
-        )
-    ids = next((arrays[name] for name in _ID_KEYS if name in arrays), None)
-    return None if ids is None else id_texts(ids), arrays[key]
+    if not zipfile.is_zipfile(file):
+        return None, read_array(file, EvaluationError)
+    with Arrays(file, EvaluationError) as arrays:
+        key = next((name for name in _VECTOR_KEYS if name in arrays), None)
+        if key is None:
+            matrices = [name for name, array in arrays.items() if array.ndim == 2]
+            key = matrices[0] if len(matrices) == 1 else None
+        if key is None:
+            raise EvaluationError(
+                f"{file} does not say which array holds the vectors; it has {', '.join(sorted(arrays)) or 'nothing'}.",
+                remedy="Store them as vectors (N×D), beside ids.",
+            )
+        ids = next((arrays[name] for name in _ID_KEYS if name in arrays), None)
+        return None if ids is None else id_texts(ids), arrays[key]
 
 
 def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array]:

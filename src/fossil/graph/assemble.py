@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,17 +88,19 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
 
     adjacency = sp.csr_array((np.ones(len(source), np.float32), (source, target)), shape=(nodes, nodes))
     adjacency.sort_indices()
-    features: Features = sp.csr_array(raw.features) if sp.issparse(raw.features) else np.asarray(raw.features)
-    features = features.astype(np.float32)
-    if sp.issparse(features):
+    features: Features
+    if sp.issparse(raw.features):
+        features = sp.csr_array(raw.features, dtype=np.float32, copy=True)
         features.eliminate_zeros()
         features.sort_indices()
+    else:
+        features = np.asarray(raw.features, np.float32)  # a dense matrix can be most of the memory: no needless copy
 
     touched = np.zeros(nodes, bool)
     touched[source] = touched[target] = True
     isolated = np.flatnonzero(~touched)
     note("isolated nodes", isolated, _past(treatment.isolated), treatment.isolated == "refuse")
-    zero = np.flatnonzero(_row_sums(abs(features)) == 0)
+    zero = np.flatnonzero(np.diff(features.indptr) == 0 if sp.issparse(features) else ~features.any(axis=1))
     note("zero feature rows", zero, _past(treatment.zero_features), treatment.zero_features == "refuse")
     troubles.raise_any()
 
@@ -165,10 +166,6 @@ def encode_labels(values: Sequence[object]) -> tuple[Array, tuple[str, ...]]:
     names = sorted({text for text in texts if text}, key=_natural)
     number = {name: i for i, name in enumerate(names)}
     return np.asarray([number.get(text, -1) for text in texts], dtype=np.int64), tuple(names)
-
-
-def _row_sums(matrix: Any) -> Array:
-    return np.asarray(matrix.sum(axis=1)).ravel()
 
 
 def _natural(text: str) -> tuple[int, float, str]:

@@ -21,6 +21,10 @@ from fossil.graph.published import checked
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Features: TypeAlias = Any  # an Array or a sp.csr_array; SciPy ships no types to say so
 
+MOST_UNNAMED_CLASSES = 10_000
+"""How many classes a graph may have beyond its nodes and the names of its classes; larger numbers are codes."""
+_NUMBER_CLASSES = "Number the classes from 0; -1 is unknown."
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -87,7 +91,7 @@ class Graph:
         else:
             parts["features"] = _frozen(_as_float32(np.asarray(self.features)))
         if self.labels is not None:
-            parts["labels"] = _frozen(_class_numbers(np.asarray(self.labels)))
+            parts["labels"] = _frozen(_class_numbers(np.asarray(self.labels), len(self.label_names)))
         splits = checked(self.published_splits, self.num_nodes)
         parts["published_splits"] = {name: _frozen(found) for name, found in splits.items()}
         return parts
@@ -112,9 +116,12 @@ class Graph:
             )
 
     def _first_bad_feature(self) -> tuple[int, int]:
-        dense = self.features.toarray() if sp.issparse(self.features) else self.features
-        row, column = np.argwhere(~np.isfinite(dense))[0]
-        return int(row), int(column)
+        stored = self.features.data if sp.issparse(self.features) else self.features.ravel()
+        place = int(np.argmin(np.isfinite(stored)))
+        if not sp.issparse(self.features):
+            return divmod(place, self.num_features)
+        row = int(np.searchsorted(self.features.indptr, place, side="right")) - 1
+        return row, int(self.features.indices[place])
 
     @property
     def num_nodes(self) -> int:
@@ -230,9 +237,14 @@ def _as_float32(array: Array) -> Array:
         return np.ascontiguousarray(array, np.float32)
 
 
-def _class_numbers(labels: Array) -> Array:
-    if labels.dtype.kind not in "iubf" or (labels != np.floor(labels)).any():
+def _class_numbers(labels: Array, names: int) -> Array:
+    if labels.dtype.kind not in "iubf" or not (labels == np.floor(labels)).all():
+        raise GraphError(f"Labels of type {labels.dtype} are not class numbers.", remedy=_NUMBER_CLASSES)
+    lowest, highest = (labels.min(initial=0), labels.max(initial=0))
+    most = max(MOST_UNNAMED_CLASSES, len(labels), names)
+    if lowest < -1 or highest >= most:
         raise GraphError(
-            f"Labels of type {labels.dtype} are not class numbers.", remedy="Number the classes from 0; -1 is unknown."
+            f"Label {lowest if lowest < -1 else highest} is no class number of {len(labels):,} nodes.",
+            remedy=f"{_NUMBER_CLASSES} Codes are renumbered by fossil.graph.assemble.encode_labels.",
         )
     return np.ascontiguousarray(labels, np.int64)

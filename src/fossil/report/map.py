@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ import numpy as np
 from fossil.errors import RunError, SettingError, nearest
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
+from fossil.report.lettering import write_literally
 from fossil.runs.embeddings import Embeddings, FitResult
+from fossil.runs.lock import locked
 from fossil.runs.run import Run
 from fossil.storage import write_atomically
 
@@ -46,8 +49,8 @@ def check_map(path: Path, *, force: bool) -> None:
         SettingError: matplotlib is not installed, or the suffix is none of a picture.
         RunError: there is a file already, and nobody said that it may be replaced.
     """
-    _new_figure()
-    _kind(path)
+    new_figure()
+    picture_kind(path)
     if path.exists() and not force:
         raise RunError(f"{path} already exists.", remedy="Replace it with --force, or choose another --out.")
 
@@ -67,7 +70,7 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
         RunError: the run is not finished, or the file cannot be written.
     """
     found = run if isinstance(run, FitResult) else run.embeddings
-    graph, figure, kind = run.graph, _new_figure(), _kind(path)
+    graph, figure, kind = run.graph, new_figure(), picture_kind(path)
     chosen = colour or ("label" if _has_classes(graph) else "none")
     _check_colour(chosen, found, graph)
     positions, how = flatten(found.vectors)
@@ -83,30 +86,42 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
         if chosen == "lambda":
             figure.colorbar(points, label="λ, the weight of structure")
     title = get_method(run.config.method).title
-    axes.set_title(f"{graph.name}: {len(graph.ids):,} nodes, {title}, {how}", fontsize="medium")
+    about = f": {len(graph.ids):,} nodes, {title}, {how}"
+    write_literally(axes.set_title("", fontsize="medium"), graph.name, about)
     axes.set_xticks([])
     axes.set_yticks([])
-    write_atomically(path, lambda stream: figure.savefig(stream, format=kind, dpi=130))
+    in_its_folder = run.path is not None and path.parent.resolve() == run.path.resolve()
+    with locked(path.parent) if in_its_folder else nullcontext():
+        write_atomically(path, lambda stream: figure.savefig(stream, format=kind, dpi=130))
 
 
-def _new_figure() -> Figure:
+def new_figure(width: float = 7, height: float = 6) -> Figure:
+    """Return an empty figure of so many inches that no window belongs to.
+
+    Raises:
+        SettingError: matplotlib is not installed.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise SettingError(
-            "A map needs matplotlib, which is not installed.", remedy="pip install 'fossil-gnn[plot]'"
+            "A picture needs matplotlib, which is not installed.", remedy="pip install 'fossil-gnn[plot]'"
         ) from error
-    figure = Figure(figsize=(7, 6), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def _kind(path: Path) -> str:
-    """Return the kind of picture that a suffix names."""
+def picture_kind(path: Path) -> str:
+    """Return the kind of picture that a suffix names.
+
+    Raises:
+        SettingError: it names none.
+    """
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
-        raise SettingError(f"A map cannot be written to {path}.", remedy=f"Use one of {', '.join(_SUFFIXES)}.")
+        raise SettingError(f"A picture cannot be written to {path}.", remedy=f"Use one of {', '.join(_SUFFIXES)}.")
     return suffix.removeprefix(".")
 
 
@@ -131,12 +146,33 @@ def _check_colour(colour: str, found: Embeddings, graph: Graph) -> None:
 
 def _scatter_classes(axes: Any, positions: Array, numbers: Array, names: Sequence[object]) -> None:
     """Draw each node in the colour of its number; those below zero are unknown."""
-    unknown = numbers < 0
-    if unknown.any():
-        axes.scatter(*positions[unknown].T, s=6, label="unknown", color="lightgrey")
-    for number, name in enumerate(names):
-        mine = numbers == number
+    colours, known = _colours(len(names)), numbers >= 0
+    shown: list[str] = []
+
+    def scatter(mine: Array, name: object, colour: Any) -> None:
         if mine.any():
-            axes.scatter(*positions[mine].T, s=6, label=str(name), color=f"C{number % 10}")
-    if len(names) <= _MOST_NAMES and axes.collections:
-        axes.legend(markerscale=3, fontsize="small", loc="best")
+            axes.scatter(*positions[mine].T, s=6, color=colour)
+            shown.append(str(name))
+
+    scatter(~known, "unknown", "lightgrey")
+    if len(names) > _MOST_NAMES:
+        scatter(known, "", colours[numbers[known]])
+        axes.set_xlabel(f"{len(names):,} classes, too many for a legend", fontsize="small")
+        return
+    for number, name in enumerate(names):
+        scatter(numbers == number, name, colours[number])
+    if shown:
+        # Names are given to the entries afterwards: a label that begins with an underscore is left out by matplotlib.
+        entries = map(str, range(len(shown)))
+        legend = axes.legend(axes.collections, entries, markerscale=3, fontsize="small", loc="best")
+        for text, name in zip(legend.get_texts(), shown, strict=True):
+            write_literally(text, name)
+
+
+def _colours(count: int) -> Array:
+    """Return a colour for each class, no two alike: C×4."""
+    from matplotlib import colormaps
+
+    if count <= 20:
+        return colormaps["tab10" if count <= 10 else "tab20"](np.arange(count))
+    return colormaps["turbo"](np.linspace(0, 1, count))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
+
+from fossil.printable import printable
 
 if TYPE_CHECKING:
     import rich.table
@@ -31,7 +34,15 @@ _LATEX = {
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "→": r"$\to$",
+    "↔": r"$\leftrightarrow$",
+    "←": r"$\leftarrow$",
+    "†": r"$\dagger$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 }
+# What has a meaning in Markdown and HTML; an underscore within a word has none.
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 
 
 class Format(StrEnum):
@@ -44,6 +55,19 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Emphasis(StrEnum):
+    """What the first word of a cell, its number, is set apart as: the best of its kind, or the second best."""
+
+    BEST = "best"
+    SECOND = "second"
+
+
+# How each form sets a word apart: what stands before it, and what after it.
+_MARKDOWN_EMPHASIS = {Emphasis.BEST: ("**", "**"), Emphasis.SECOND: ("<u>", "</u>")}
+_LATEX_EMPHASIS = {Emphasis.BEST: (r"\textbf{", "}"), Emphasis.SECOND: (r"\underline{", "}")}
+_TERMINAL_EMPHASIS = {Emphasis.BEST: "bold", Emphasis.SECOND: "underline"}
+
+
 @dataclass(frozen=True)
 class Table:
     """A table for people and for programs.
@@ -54,6 +78,7 @@ class Table:
         rows: the cells that people see.
         records: the same content as plain values by name, all with the same names, and more of it.
         notes: what people must be told beside it.
+        emphasis: which cells are the best and the second best, by row and column; not for programs.
     """
 
     title: str
@@ -61,18 +86,36 @@ class Table:
     rows: Sequence[Sequence[str]]
     records: Sequence[Mapping[str, Value]]
     notes: Sequence[str] = ()
+    emphasis: Mapping[tuple[int, int], Emphasis] = field(default_factory=dict)
 
 
 def as_rich(table: Table) -> rich.table.Table:
     """Return the cells for a terminal."""
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     made = RichTable(title=table.title, title_justify="left")
     for name in table.header:
         made.add_column(name, overflow="fold")  # a narrow terminal breaks long words and loses nothing
-    for row in table.rows:
-        made.add_row(*row)
+    for i, row in enumerate(table.rows):
+        cells: list[str | Text] = list(row)  # texts are made printable by the console
+        for j, cell in enumerate(row):
+            if (i, j) in table.emphasis:
+                word, space, rest = printable(cell).partition(" ")
+                cells[j] = Text.assemble((word, _TERMINAL_EMPHASIS[table.emphasis[i, j]]), space + rest)
+        made.add_row(*cells)
     return made
+
+
+def _emphasized(table: Table, row: int, cells: Sequence[str], signs: Mapping[Emphasis, tuple[str, str]]) -> list[str]:
+    """Return the cells of a row with the first word of the best and the second best between signs."""
+    found = list(cells)
+    for column, cell in enumerate(cells):
+        if (row, column) in table.emphasis:
+            before, after = signs[table.emphasis[row, column]]
+            word, space, rest = cell.partition(" ")
+            found[column] = f"{before}{word}{after}{space}{rest}"
+    return found
 
 
 def render(table: Table, form: Format) -> str:
@@ -91,36 +134,48 @@ def render(table: Table, form: Format) -> str:
         case Format.CSV:
             return _csv(table)
         case Format.JSON:
-            return json.dumps(table.records, indent=2, ensure_ascii=False, allow_nan=False)
+            return json.dumps(table.records, indent=2, allow_nan=False)  # in ASCII, whatever is in a name
         case Format.TABLE:
             raise ValueError("A terminal's table depends on its width: print as_rich(table).")
 
 
 def _markdown(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        return f"| {' | '.join(cells)} |"
 
-    lines = [line(table.header), "|" + "---|" * len(table.header), *map(line, table.rows)]
-    return "\n".join(lines) + "".join(f"\n\n{note}" for note in table.notes)
+    written = [[_in_markdown(cell) for cell in row] for row in table.rows]
+    rows = [_emphasized(table, number, row, _MARKDOWN_EMPHASIS) for number, row in enumerate(written)]
+    lines = [line([_in_markdown(cell) for cell in table.header]), "|" + "---|" * len(table.header), *map(line, rows)]
+    return "\n".join(lines) + "".join(f"\n\n{_in_markdown(note)}" for note in table.notes)
+
+
+def _in_markdown(text: str) -> str:
+    return _MARKDOWN.sub(lambda found: f"\\{found[0]}", printable(text))
 
 
 def _latex(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
-        return "  " + " & ".join("".join(_LATEX.get(sign, sign) for sign in cell) for cell in cells) + r" \\"
+        return "  " + " & ".join(cells) + r" \\"
 
+    written = [[_in_latex(cell) for cell in row] for row in table.rows]
+    rows = [_emphasized(table, number, row, _LATEX_EMPHASIS) for number, row in enumerate(written)]
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
-            *(f"% {part}" for note in table.notes for part in note.splitlines()),
+            *(f"% {printable(note)}" for note in table.notes),
             rf"\begin{{tabular}}{{{'l' * len(table.header)}}}",
             r"  \toprule",
-            line(table.header),
+            line([_in_latex(cell) for cell in table.header]),
             r"  \midrule",
-            *map(line, table.rows),
+            *map(line, rows),
             r"  \bottomrule",
             r"\end{tabular}",
         ]
     )
+
+
+def _in_latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in printable(text))
 
 
 def _csv(table: Table) -> str:

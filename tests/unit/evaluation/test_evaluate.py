@@ -402,7 +402,7 @@ def test_an_unfinished_run_is_not_scored(tmp_path: Path) -> None:
 def test_embeddings_of_other_nodes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     write_vectors(run.path, np.arange(NODES)[::-1], np.eye(NODES, 3, dtype=np.float32))
-    with pytest.raises(EvaluationError, match="belong to other nodes"):
+    with pytest.raises(RunError, match=r"its nodes are not those of graph\.npz"):
         evaluate_runs([run], PAPER)
 
 
@@ -430,7 +430,7 @@ def test_a_result_in_memory_is_scored_as_its_folder_is_and_nothing_is_written(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = {"epochs": 2, "settings": SMALL, "device": "cpu"}
+    asked = {"method": "fossil", "epochs": 2, "settings": SMALL, "device": "cpu"}
     result = fossil.embed(graph, **asked)  # type: ignore[arg-type]
     [in_memory] = fossil.evaluate(result, splits=3, features=True, device="cpu")
     assert result.path is None and list(tmp_path.iterdir()) == []
@@ -443,12 +443,14 @@ def test_a_result_in_memory_is_scored_as_its_folder_is_and_nothing_is_written(
 
 
 def test_results_in_memory_share_a_row_and_count_once(graph: Graph) -> None:
-    results = [fossil.embed(graph, seed=seed, epochs=1, settings=SMALL, device="cpu") for seed in (0, 1)]
+    results = [
+        fossil.embed(graph, method="fossil", seed=seed, epochs=1, settings=SMALL, device="cpu") for seed in (0, 1)
+    ]
     [row] = fossil.evaluate(results, device="cpu")
     assert (row.encoders, row.splits) == (2, 1)
     with pytest.raises(EvaluationError, match=r"A result in memory \(seed 1\) is given twice"):
         fossil.evaluate([*results, results[1]], device="cpu")
-    again = fossil.embed(graph, seed=0, epochs=1, settings=SMALL, device="cpu")
+    again = fossil.embed(graph, method="fossil", seed=0, epochs=1, settings=SMALL, device="cpu")
     with pytest.raises(EvaluationError, match="A result in memory and A result in memory have the same graph"):
         fossil.evaluate([*results, again], device="cpu")
 
@@ -486,7 +488,7 @@ def test_a_run_that_was_trained_on_labels_settles_the_protocol(
 
 def test_runs_without_labels_follow_the_protocol_of_those_with(graph: Graph) -> None:
     supervised = fossil.embed(graph, method="fs_mlp", epochs=1, device="cpu")
-    other = fossil.embed(graph, epochs=1, settings=SMALL, device="cpu")
+    other = fossil.embed(graph, method="fossil", epochs=1, settings=SMALL, device="cpu")
     rows = fossil.evaluate([supervised, other], splits=1, device="cpu")
     assert [row.protocol.startswith("Protocol 'released'") for row in rows] == [True, True]
     assert [row.supervised for row in rows] == [True, False]

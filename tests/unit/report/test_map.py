@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.neighbors import KNeighborsClassifier
 
+import fossil.report.map
 from fossil.errors import SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.fossil import Fossil, FossilSettings
@@ -65,3 +70,64 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(SettingError, match=r"needs matplotlib.*fossil-gnn\[plot\]"):
         draw_map(tmp_path / "map.png", result(None))
     assert not list(tmp_path.iterdir())
+
+
+def named(names: Sequence[str], graph_name: str = "town") -> FitResult:
+    """A result with a class of each name."""
+    nodes = max(len(names), 12)
+    made = result(np.arange(nodes) % len(names), nodes=nodes)
+    return replace(made, graph=replace(made.graph, name=graph_name, label_names=tuple(names)))
+
+
+def drawn(path: Path, run: FitResult, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Draw a map and return its axes."""
+    figures = []
+    original = fossil.report.map.new_figure
+    monkeypatch.setattr(fossil.report.map, "new_figure", lambda: figures.append(original()) or figures[-1])
+    draw_map(path, run)
+    [axes, *_] = figures[-1].axes
+    return axes
+
+
+ODD = {
+    "$\\badmacro$": "$\\badmacro$",
+    "_hidden": "_hidden",
+    "$a$ and $b": "$a$ and $b",
+    "100 % & <b>": "100 % & <b>",
+    "\x1b[31m\n\u202e": "\\x1b[31m\\n\\u202e",
+    "東京": "\\u6771\\u4eac",  # which the font has not
+    "Zoë": "Zoë",
+    "x" * 300: "x" * 20 + "…" + "x" * 19,
+    "": "(empty)",
+    " ": "(empty)",
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_every_name_is_drawn_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    axes = drawn(tmp_path / f"map{suffix}", named(list(ODD), "$\\bad$_town\x07"), monkeypatch)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(ODD.values())
+    assert axes.get_title().startswith("$\\bad$_town\\x07: 12 nodes")
+    if suffix == ".svg":
+        ElementTree.parse(tmp_path / "map.svg")
+
+
+@pytest.mark.parametrize("count", [2, 10, 11, 20, 300])
+def test_no_two_classes_have_the_same_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    axes = drawn(tmp_path / "map.png", named([f"class {number}" for number in range(count)]), monkeypatch)
+    colours = np.concatenate([points.get_facecolors() for points in axes.collections])
+    assert len(np.unique(colours, axis=0)) >= min(count, 250)  # of 300 shades, a few are the same in eight bits
+    legend = axes.get_legend()
+    if count <= 20:
+        assert len(legend.get_texts()) == count
+    else:
+        assert legend is None and "300 classes, too many" in axes.get_xlabel()
+
+
+def test_unknown_labels_have_an_entry_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = named(["_a", "_b"])
+    labels = made.graph.labels.copy()
+    labels[:3] = -1
+    axes = drawn(tmp_path / "map.png", replace(made, graph=replace(made.graph, labels=labels)), monkeypatch)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unknown", "_a", "_b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 
@@ -43,13 +44,13 @@ def test_json_is_the_records_and_pandas_reads_it() -> None:
 def test_markdown_keeps_cells_apart_and_notes_below() -> None:
     head, rule, *rows = render(TABLE, Format.MARKDOWN).splitlines()
     assert head == "| method | 50 % & more |" and rule == "|---|---|"
-    assert rows == [r"| a\|b_c | 30.00 ± 1 λ |", "| [bold] |  |", "", "One note.", "", "Another."]
+    assert rows == [r"| a\|b_c | 30.00 ± 1 λ |", r"| \[bold\] |  |", "", "One note.", "", "Another."]
 
 
 def test_latex_escapes_what_has_a_meaning_there() -> None:
     lines = render(TABLE, Format.LATEX).splitlines()
     assert lines[1:3] == ["% One note.", "% Another."]
-    assert r"  method & 50 \% \& more \\" in lines and r"  a|b\_c & 30.00 $\pm$ 1 $\lambda$ \\" in lines
+    assert r"  method & 50 \% \& more \\" in lines and r"  a\textbar{}b\_c & 30.00 $\pm$ 1 $\lambda$ \\" in lines
     assert lines[3] == r"\begin{tabular}{ll}" and lines[-1] == r"\end{tabular}"
     assert all(line.isascii() for line in lines)
 
@@ -64,3 +65,28 @@ def test_a_terminal_shows_every_cell_as_it_is() -> None:
     stream = io.StringIO()
     Console(file=stream, width=200, markup=False).print(as_rich(TABLE))
     assert all(cell in stream.getvalue() for row in TABLE.rows for cell in row)
+
+
+HOSTILE = "\x1b[2J\x9b\r\n\u2028[x](http://y) <b>&lt; `c` *d* _e_ f_g ~h~ \\end{tabular} $^_|\ud800"
+HOSTILE_TABLE = Table(HOSTILE, (HOSTILE,), [(HOSTILE,)], [{"name": HOSTILE}], (HOSTILE,))
+
+
+def acting(text: str) -> set[str]:
+    return {sign for sign in text if not sign.isprintable() and sign != "\n"}
+
+
+def test_no_name_leaves_its_cell_or_acts_on_a_terminal() -> None:
+    for form, lines in ((Format.MARKDOWN, 5), (Format.LATEX, 9), (Format.JSON, 5)):
+        text = render(HOSTILE_TABLE, form)
+        assert not acting(text) and len(text.splitlines()) == lines, form
+    markdown, latex = render(HOSTILE_TABLE, Format.MARKDOWN), render(HOSTILE_TABLE, Format.LATEX).splitlines()
+    escaped = r"\[x\](http://y) \<b\>\&lt; \`c\` \*d\* \_e\_ f_g \~h\~ \\end{tabular} $^\_\|\\ud800"
+    assert markdown.count(escaped) == 3  # header, cell and note
+    assert [line for line in latex if "end{tabular}" in line] == [latex[1], latex[-1]] and latex[1].startswith("% ")
+    assert r"\textbackslash{}end\{tabular\} \$\textasciicircum{}\_\textbar{}\textbackslash{}ud800" in latex[4]
+
+
+def test_programs_get_every_sign() -> None:
+    assert json.loads(render(HOSTILE_TABLE, Format.JSON)) == HOSTILE_TABLE.records
+    [record] = csv.DictReader(io.StringIO(render(HOSTILE_TABLE, Format.CSV), newline=""))
+    assert record == {"name": HOSTILE}

@@ -41,9 +41,11 @@ class Task(ABC):
     Class attributes:
         name: of the task.
         metrics: what it reports; the first is what methods are compared by.
+        version: raised whenever a change moves the scores of equal vectors, so that a study scores them anew.
     """
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]]
 
     @abstractmethod

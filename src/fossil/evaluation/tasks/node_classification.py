@@ -199,12 +199,45 @@ def score(
     rule = protocol.rule(graph_name)
     seeds = [rule.number(seed, published) for seed in seeds]
     _check(embedding, labels, seeds)
+    splits = [(seed, protocol.draw(labels, seed, graph_name, published)) for seed in seeds]
+    return [
+        _score_split(seed, split, labels, candidates, predicted, protocol.optimistic)
+        for seed, split, candidates, predicted in _fitted(embedding, labels, splits, protocol, device, progress)
+    ]
+
+
+def validation_accuracies(
+    embedding: Array,
+    labels: Array,
+    splits: Sequence[tuple[int, Split]],
+    protocol: Protocol,
+    device: str = "cpu",
+) -> list[float]:
+    """Return the validation accuracy of what `score` would choose on splits that are given, each with its seed.
+
+    No label of a test node is read: `labels` may say -1 there.
+
+    Raises:
+        EvaluationError: embedding and labels do not fit, or a value is not finite.
+    """
+    _check(embedding, labels, [seed for seed, _ in splits])
+    fitted = _fitted(embedding, labels, splits, protocol, device, silent)
+    return [float(_validation(predicted, labels, split).max()) for _, split, _, predicted in fitted]
+
+
+def _fitted(
+    embedding: Array,
+    labels: Array,
+    splits: Sequence[tuple[int, Split]],
+    protocol: Protocol,
+    device: str,
+    progress: Progress,
+) -> Iterator[tuple[int, Split, list[float], Array]]:
+    """Yield every split with the candidates that were fitted on its training nodes, and what each says of all nodes."""
     forms = _forms(embedding, protocol.rows)
-    splits = [protocol.draw(labels, seed, graph_name, published) for seed in seeds]
     fit = _fit_strengths if protocol.probe == "logistic" else _fit_adam
-    scores = []
-    for group in _groups(embedding, labels, splits, protocol):
-        chunk = [(seeds[i], splits[i]) for i in group]
+    for group in _groups(embedding, labels, [split for _, split in splits], protocol):
+        chunk = [splits[i] for i in group]
         fitted = []
         for number, form in enumerate(forms):
             told = partial(_tell, progress, group, len(splits), number, len(forms))
@@ -212,8 +245,13 @@ def score(
         candidates = [candidate for of_form, _ in fitted for candidate in of_form]
         predictions = np.concatenate([of_form for _, of_form in fitted], axis=1)
         for (seed, split), predicted in zip(chunk, predictions, strict=True):
-            scores.append(_score_split(seed, split, labels, candidates, predicted, protocol.optimistic))
-    return scores
+            yield seed, split, candidates, predicted
+
+
+def _validation(predicted: Array, labels: Array, split: Split) -> Array:
+    """Return the validation accuracy of every candidate."""
+    accuracies: Array = (predicted[:, split.validation] == labels[split.validation]).mean(axis=1)
+    return accuracies
 
 
 def _forms(embedding: Array, rows: str) -> list[Array]:
@@ -272,7 +310,7 @@ def macro_f1(truth: Array, predicted: Array) -> float:
 def _score_split(
     seed: int, split: Split, labels: Array, candidates: Sequence[float], predicted: Array, optimistic: bool
 ) -> SplitScore:
-    validation = (predicted[:, split.validation] == labels[split.validation]).mean(axis=1)
+    validation = _validation(predicted, labels, split)
     best = choose(validation)
     test = (predicted[:, split.test] == labels[split.test]).mean(axis=1)
     return SplitScore(
