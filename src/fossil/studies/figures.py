@@ -1,0 +1,163 @@
+"""The figures of a study: a value against a swept setting, a panel for each graph; or against the size of graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from fossil.errors import EvaluationError, SettingError
+from fossil.storage import write_atomically
+from fossil.studies.file import FigureEntry, Quantity
+from fossil.studies.results import SCORED, Results, over_encoders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KINDS = ("png", "svg")
+_PANELS_A_ROW = 4  # as in the paper
+_LABELS: Mapping[Quantity, str] = {
+    "accuracy": "accuracy in %", "macro_f1": "macro F1 in %", "test_maximum": "test maximum in %",
+    "seconds": "seconds of a training", "epoch_seconds": "seconds of an epoch", "memory": "most memory in GB",
+    "lambda_mean": "mean of λ", "effective_rank": "effective rank",
+}  # fmt: skip
+
+
+def draw_figure(results: Results, entry: FigureEntry, folder: Path) -> list[Path]:
+    """Write a figure that a study asks for as PNG and SVG, and return the files.
+
+    Raises:
+        SettingError: matplotlib is not installed.
+        EvaluationError: there is nothing to draw yet.
+        RunError: a file cannot be written.
+    """
+    figure = _sweep(results, entry) if entry.kind == "sweep" else _growth(results, entry)
+    paths = [folder / f"{results.plan.study.name}-{entry.name}.{kind}" for kind in KINDS]
+    for path, kind in zip(paths, KINDS, strict=True):
+        write_atomically(path, partial(_save, figure, kind))
+    return paths
+
+
+def _save(figure: Figure, kind: str, stream: BinaryIO) -> None:
+    import matplotlib as mpl
+
+    # Names of parts of an SVG from a fixed word, and no date, so that equal figures are equal files.
+    with mpl.rc_context({"svg.hashsalt": "fossil"}):
+        figure.savefig(stream, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+
+
+def _sweep(results: Results, entry: FigureEntry) -> Figure:
+    """Return a panel for each graph: a line for each method over the values of the swept setting."""
+    plan, sweep = results.plan, results.plan.study.sweep
+    assert sweep is not None
+    columns = [column for column in range(len(plan.columns)) if column not in plan.unreadable]
+    drawn = {column: _lines(results, entry, column) for column in columns}
+    if not any(lines for lines in drawn.values()):
+        raise _nothing_yet(entry)
+    across = min(_PANELS_A_ROW, len(columns))
+    down = math.ceil(len(columns) / across)
+    figure = _new_figure(2.9 * across + 0.3, 2.5 * down + 0.5)
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in sweep.values)
+    for panel, column in zip(panels, columns, strict=False):
+        for number, (series, points) in enumerate(drawn[column].items()):
+            at = [value if numeric else sweep.values.index(value) for value, _, _ in points]
+            means, halves = [middle for _, middle, _ in points], [half or 0.0 for _, _, half in points]
+            style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "capsize": 2, "elinewidth": 0.8}
+            panel.errorbar(at, means, yerr=halves, color=f"C{number}", label=series, **style)
+        panel.set_title(plan.columns[column], fontsize="medium")
+        panel.grid(alpha=0.3)
+        if not numeric:
+            panel.set_xticks(range(len(sweep.values)), [str(value) for value in sweep.values])
+    for panel in panels[len(columns) :]:
+        panel.set_visible(False)
+    figure.supxlabel(sweep.name, fontsize="medium")
+    interval = ", ± half the 95 % interval" if any(half for lines in drawn.values() for half in _halves(lines)) else ""
+    figure.supylabel(_LABELS[entry.value] + interval, fontsize="medium")
+    if len({row.series for row in plan.rows}) > 1:
+        panels[0].legend(fontsize="small")
+    figure.suptitle(entry.title or plan.study.title, fontsize="medium")
+    return figure
+
+
+def _lines(results: Results, entry: FigureEntry, column: int) -> dict[str, list[tuple[Any, float, float | None]]]:
+    """Return for each series of one graph the swept value, the mean and half its interval, in order."""
+    name, scale = entry.protocol or results.plan.study.protocols[0], _scale(entry.value)
+    found: dict[str, list[tuple[Any, float, float | None]]] = {}
+    for number, row in enumerate(results.plan.rows):
+        summary = over_encoders(results.values(number, column, entry.value, name), name)
+        if summary is not None:
+            half = None if summary.half_width is None else scale * summary.half_width
+            found.setdefault(row.series, []).append((row.swept, scale * summary.mean, half))
+    return found
+
+
+def _halves(lines: Mapping[str, Sequence[tuple[Any, float, float | None]]]) -> list[float | None]:
+    return [half for points in lines.values() for _, _, half in points]
+
+
+def _growth(results: Results, entry: FigureEntry) -> Figure:
+    """Return one panel: a line for each row over the number of nodes, on logarithmic axes."""
+    plan, name = results.plan, entry.protocol or results.plan.study.protocols[0]
+    figure = _new_figure(6.4, 4.4)
+    panel = figure.subplots()
+    sizes: set[float] = set()
+    for number, row in enumerate(plan.rows):
+        points = sorted(_sizes(results, entry, number, name))
+        if points:
+            sizes |= {size for size, _ in points}
+            at, middles = zip(*points, strict=True)
+            panel.plot(at, middles, marker="o", markersize=4, label=row.title, color=f"C{number % 10}")
+    if not sizes:
+        raise _nothing_yet(entry)
+    panel.set_xscale("log")
+    panel.set_xticks(sorted(sizes), [f"{size:,.0f}" for size in sorted(sizes)], rotation=30)
+    panel.set_xticks([], minor=True)
+    if entry.value not in SCORED:
+        panel.set_yscale("log")
+    panel.set_xlabel("nodes")
+    panel.set_ylabel(_LABELS[entry.value])
+    panel.grid(alpha=0.3, which="both")
+    panel.legend(fontsize="small")
+    panel.set_title(entry.title or plan.study.title, fontsize="medium")
+    return figure
+
+
+def _sizes(results: Results, entry: FigureEntry, row: int, name: str) -> Sequence[tuple[float, float]]:
+    """Return the number of nodes and the value of one row at each size, graphs of one size together."""
+    found: dict[float, list[float]] = {}
+    for column in range(len(results.plan.columns)):
+        values = results.values(row, column, entry.value, name)
+        records = [results.records[cell.key] for cell in results.cells(row, column) if cell.seed in values]
+        nodes = [record.nodes for record in records if record.nodes is not None]
+        if nodes:
+            each = [mean(one.values()) for one in values.values()]
+            middle = mean(each) if entry.value in SCORED else median(each)
+            found.setdefault(mean(nodes), []).append(_scale(entry.value) * middle)
+    return [(size, mean(middles)) for size, middles in found.items()]
+
+
+def _scale(quantity: Quantity) -> float:
+    return 100.0 if quantity in SCORED else 1e-9 if quantity == "memory" else 1.0
+
+
+def _nothing_yet(entry: FigureEntry) -> EvaluationError:
+    return EvaluationError(
+        f"There is nothing to draw in {entry.name!r} yet.", remedy="Train something first: fossil study run FILE."
+    )
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise SettingError(
+            "A figure needs matplotlib, which is not installed.", remedy="pip install 'fossil-gnn[plot]'"
+        ) from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

@@ -1,0 +1,411 @@
+"""What a study asks for, cell by cell: which training each one is, and which scores of it are wanted.
+
+A cell is one training with its scores. Its key is a hash of all that decides the numbers: the content of the graph, the
+method and its version, every setting, epochs, precision and seed. Another hash says how vectors are scored. What is
+not in a hash does not matter: titles, the order of rows, the device, the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fossil.datasets import catalog
+from fossil.datasets.catalog import known_name
+from fossil.datasets.fetch import where
+from fossil.errors import DataError, EvaluationError, GraphError, SettingError, nearest
+from fossil.evaluation.evaluate import truth_of
+from fossil.evaluation.protocol import Protocol, protocol
+from fossil.evaluation.tasks.node_classification import NodeClassification
+from fossil.graph.findings import Treatment
+from fossil.graph.graph import Graph
+from fossil.methods.registry import Kind, get_method, recipes
+from fossil.readers.read import LoadedGraph
+from fossil.readers.source import open_graph
+from fossil.runs.config import RunConfig
+from fossil.runs.plan import Plan, plan_run
+from fossil.settings import spelt
+from fossil.studies.file import GraphEntry, MethodEntry, Published, Study, Variation, read_study
+from fossil.studies.searched import check_spaces, read_searched, searched_rows
+
+MOST_CELLS = 200_000
+_WAYS = {"keep": "", "symmetrize": " ↔", "reverse": " ←"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method with what is changed of it: a row of the tables.
+
+    Attributes:
+        title: what tables call it.
+        method: name of the method.
+        preset: the preset asked for, if any.
+        settings: single settings asked for.
+        epochs: epochs asked for, if any.
+        recipe: whether the settings that are kept for a graph apply.
+        printed: figures of the study file, by the input of the graph.
+        swept: value of the swept setting, where there is one.
+        series: the title without the swept setting.
+        found: settings that a search found, by the title of the graph; empty for a row that was not searched.
+    """
+
+    title: str
+    method: str
+    preset: str | None
+    settings: dict[str, Any] = field(hash=False)
+    epochs: int | None
+    recipe: bool
+    printed: dict[str, Published] = field(hash=False)
+    swept: Any = None
+    series: str = ""
+    found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+
+    @property
+    def kind(self) -> Kind:
+        """The method."""
+        return get_method(self.method)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing of the method is changed."""
+        changed = self.settings or self.found or self.epochs is not None or not self.recipe
+        return not changed and self.preset in (None, self._first_preset)
+
+    @property
+    def _first_preset(self) -> str:
+        return next(iter(self.kind.presets))
+
+    def published(self, graph: GraphEntry) -> tuple[float, float | None] | None:
+        """Return the printed figure for this row on a graph and what is printed after ±, where there is one."""
+        if graph.treatment:
+            return None
+        found = self.printed.get(graph.input)
+        if found is not None:
+            return found if isinstance(found, tuple) else (found, None)
+        recipe = recipes(self.method).get(graph.input) if self.is_plain else None
+        return (recipe.published, recipe.interval) if recipe and recipe.published is not None else None
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How the vectors of a cell are to be scored: under which protocol, its hash, and on which splits."""
+
+    protocol: str
+    key: str
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training and the scores that are wanted of it; `row` and `column` are positions in the plan."""
+
+    row: int
+    column: int
+    seed: int
+    key: str
+    scorings: tuple[Scoring, ...]
+
+
+class Graphs:
+    """The graphs of a study, each read once.
+
+    Args:
+        study: whose they are.
+        folder: where relative paths begin.
+    """
+
+    def __init__(self, study: Study, folder: Path) -> None:
+        self.study, self.folder = study, folder
+        self._loaded: dict[tuple[int, str], LoadedGraph] = {}
+        self._scoring: dict[tuple[int, str, str], str] = {}
+
+    def open(self, column: int, seed: int) -> LoadedGraph:
+        """Return the graph of a column, the one of this seed where each seed has its own."""
+        entry = self.study.graphs[column]
+        key = (column, entry.source(self.folder, seed))
+        if key not in self._loaded:
+            self._loaded[key] = open_graph(key[1], treatment=self.treatment(column), **entry.reading(self.folder))
+        return self._loaded[key]
+
+    def scoring_key(self, column: int, seed: int, rule: Protocol) -> str:
+        """Return the hash of how the vectors of a graph are scored.
+
+        Raises:
+            EvaluationError: they cannot be, under this protocol.
+        """
+        key = (column, self.study.graphs[column].source(self.folder, seed), rule.name)
+        if key not in self._scoring:
+            graph = self.open(column, seed).graph
+            NodeClassification(rule).check(graph)
+            self._scoring[key] = scoring_key(graph, rule)
+        return self._scoring[key]
+
+    def treatment(self, column: int) -> Treatment | None:
+        """Return what is done about oddities of a graph; None where nothing is said."""
+        return Treatment.build(self.study.graphs[column].treatment) if self.study.graphs[column].treatment else None
+
+    def is_at_hand(self, column: int) -> bool:
+        """Tell whether a graph can be read without a download."""
+        entry = self.study.graphs[column]
+        if not entry.is_named:
+            return not entry.optional or entry.is_there(self.folder)
+        found = catalog.find(entry.input.partition(":")[0])
+        return not found.origins or where(found.origins) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPlan:
+    """Every cell of a study, and what cannot be one.
+
+    Attributes:
+        study: what was asked for.
+        file: where it is written.
+        rows: methods with their variants, in order.
+        columns: titles of the graphs, in order.
+        cells: what can be trained and scored: all of the first seed first, so that what is there early is balanced.
+        unreadable: why a graph cannot be read, by column.
+        unscorable: why a graph cannot be scored, by column and protocol.
+        impossible: why a method cannot have a graph, by row and column.
+    """
+
+    study: Study
+    file: Path
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    unreadable: dict[int, str]
+    unscorable: dict[tuple[int, str], str]
+    impossible: dict[tuple[int, int], str]
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The trainings; rows that come to the same one share it."""
+        return frozenset(cell.key for cell in self.cells)
+
+    def name_of(self, cell: Cell) -> str:
+        """Return a cell in words."""
+        return f"{self.columns[cell.column]}, {self.rows[cell.row].title}, seed {cell.seed}"
+
+    def row_titled(self, title: str) -> int:
+        """Return the position of a row.
+
+        Raises:
+            SettingError: there is none of that title.
+        """
+        titles = [row.title for row in self.rows]
+        if title not in titles:
+            raise SettingError(f"{self.file}: there is no row {title!r}.", remedy=nearest(title, titles))
+        return titles.index(title)
+
+
+def open_study(file: Path, *, download: bool = False) -> tuple[StudyPlan, Graphs]:
+    """Read a study file and plan it; see `plan_study`."""
+    study = read_study(file)
+    graphs = Graphs(study, file.parent)
+    return plan_study(study, file, graphs, download=download), graphs
+
+
+def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = False) -> StudyPlan:
+    """Resolve every cell of a study, without training anything.
+
+    Args:
+        study: what is asked for.
+        file: where it is written.
+        graphs: reads the graphs.
+        download: fetch files that are not at hand; else such a graph counts as unreadable.
+
+    Raises:
+        SettingError: a method, preset or setting is unknown or impossible, or two rows have one title.
+        GraphError: a graph of the user's own cannot be read.
+    """
+    rows = tuple(_rows(study, file))
+    _refuse_alike(rows, file)
+    if study.search is not None:
+        check_spaces(study.search, rows, file)
+        rows += searched_rows(rows, read_searched(study.folder_of_searches(file)))
+    for entry in study.wanted_tables():
+        if entry.reference is not None and entry.reference not in [row.title for row in rows]:
+            remedy = nearest(entry.reference, [row.title for row in rows])
+            raise SettingError(f"{file}: the reference {entry.reference!r} is no row of the study.", remedy=remedy)
+    asked = len(rows) * len(study.graphs) * len(study.seeds)
+    if asked > MOST_CELLS:
+        raise SettingError(f"{file} asks for {asked:,} trainings.", remedy=f"Ask for {MOST_CELLS:,} at most.")
+    plan = StudyPlan(study, file, rows, tuple(map(column_title, study.graphs)), (), {}, {}, {})
+    cells = [cell for seed in study.seeds for cell in _cells_of_seed(plan, graphs, seed, download)]
+    return StudyPlan(study, file, rows, plan.columns, tuple(cells), plan.unreadable, plan.unscorable, plan.impossible)
+
+
+def plan_cell(plan: StudyPlan, graphs: Graphs, row: int, column: int, seed: int, **others: Any) -> Plan:
+    """Return the training of one cell, ready to start; `others` are further arguments of `plan_run`.
+
+    Raises:
+        SettingError: the settings of this row are not accepted on this graph; the message says which.
+        GraphError: the method cannot have this graph.
+    """
+    of, study = plan.rows[row], plan.study
+    if of.found and plan.columns[column] not in of.found:
+        raise GraphError(f"{of.title} was not searched on this graph.", remedy="Its search could not be done.")
+    training = {
+        "epochs": of.epochs,
+        "precision": study.precision,
+        "checkpoint_seconds": 600,
+    }
+    try:
+        return plan_run(
+            graphs.open(column, seed), method=of.method, preset=of.preset,
+            settings=of.settings | dict(of.found.get(plan.columns[column], {})),
+            training=training | others.pop("training", {}), seed=seed, treatment=graphs.treatment(column),
+            use_recipe=of.recipe, **others,
+        )  # fmt: skip
+    except SettingError as error:
+        raise SettingError(
+            f"{plan.file}, {of.title} on {plan.columns[column]}: {error.what}", remedy=error.remedy
+        ) from error
+
+
+def training_key(config: RunConfig) -> str:
+    """Return the hash of all that the vectors of a training depend on."""
+    return _hash(
+        {
+            "graph": config.fingerprint,
+            "method": config.method,
+            "version": get_method(config.method).version,
+            "settings": config.settings.model_dump(mode="json"),
+            "epochs": config.training.epochs,
+            "precision": config.training.precision,
+            "seed": config.seed,
+        }
+    )
+
+
+def scoring_key(graph: Graph, rule: Protocol) -> str:
+    """Return the hash of all that scores of vectors depend on, but for the splits, which a score has by number."""
+    drawn = rule.rule(known_name(graph))
+    # How a mean gets its interval, and what a protocol is called, does not touch a score.
+    others = rule.model_dump(
+        exclude={"name", "resamples", "confidence", "per_class_graphs", "nodes_per_class"}, mode="json"
+    )
+    task = [NodeClassification.name, NodeClassification.version]
+    return _hash({"task": task, "truth": truth_of(graph, rule), "per_class": drawn.nodes_per_class, "protocol": others})
+
+
+def _hash(parts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def column_title(entry: GraphEntry) -> str:
+    """Return what tables call a graph."""
+    if entry.title:
+        return entry.title
+    name, _, parameters = entry.input.partition(":")
+    way = _WAYS.get(str(entry.treatment.get("direction", "keep")), "")
+    if entry.is_named:
+        title = catalog.find(name).title
+        return f"{title}{f' {parameters}' if parameters else ''}{way}"
+    return f"{Path(name).name}{way}"
+
+
+def _rows(study: Study, file: Path) -> Iterator[Row]:
+    values: tuple[Any, ...] = (None,) if study.sweep is None else study.sweep.values
+    for entry in study.methods:
+        try:
+            kind = get_method(entry.method)
+        except SettingError as error:
+            raise SettingError(f"{file}: {error.what}", remedy=error.remedy) from error
+        for variant in study.variants or (Variation(),):
+            settings = entry.settings | variant.settings
+            series = _title(kind, entry, variant, alone=len(study.methods) == 1)
+            for value in values:
+                swept = {} if study.sweep is None else {study.sweep.name: value}
+                shown = f" {study.sweep.name}={spelt(value)}" if study.sweep is not None else ""
+                recipe = variant.recipe if variant.recipe is not None else entry.recipe
+                yield Row(
+                    title=series + shown,
+                    method=kind.name,
+                    preset=variant.preset or entry.preset,
+                    settings=settings | swept,
+                    epochs=variant.epochs or entry.epochs,
+                    recipe=recipe is not False,
+                    printed=variant.published or entry.published,
+                    swept=value,
+                    series=series,
+                )
+
+
+def _title(kind: Kind, entry: MethodEntry, variant: Variation, *, alone: bool) -> str:
+    """Return a row's title: the method's, unless it is the only one, and the variant's; else what is changed."""
+    own = entry.title or " ".join([kind.title, *_changes(entry)])
+    of_variant = variant.title or " ".join(_changes(variant))
+    return of_variant if alone and variant.title else f"{own} {of_variant}".strip()
+
+
+def _changes(variation: Variation) -> list[str]:
+    changed = [] if variation.preset is None else [f"({variation.preset})"]
+    changed += [f"{name}={spelt(value)}" for name, value in variation.settings.items()]
+    changed += [] if variation.epochs is None else [f"epochs={variation.epochs}"]
+    return changed + (["without recipe"] if variation.recipe is False else [])
+
+
+def _refuse_alike(rows: tuple[Row, ...], file: Path) -> None:
+    titles = [row.title for row in rows]
+    twice = [title for title in titles if titles.count(title) > 1]
+    if twice:
+        raise SettingError(f"{file}: two rows are called {twice[0]!r}.", remedy="Give one of them another title.")
+
+
+def _cells_of_seed(plan: StudyPlan, graphs: Graphs, seed: int, download: bool) -> Iterator[Cell]:
+    """Yield the cells of one seed; what cannot be a cell is noted in the plan."""
+    for column in range(len(plan.columns)):
+        if column in plan.unreadable:
+            continue
+        named = plan.study.graphs[column].is_named
+        if not (download and named) and not graphs.is_at_hand(column):
+            where_to = "`fossil study run` looks for them where they are published" if named else "it is optional"
+            plan.unreadable[column] = f"its files are not at hand; {where_to}"
+            continue
+        try:
+            graphs.open(column, seed)
+        except DataError as error:
+            plan.unreadable[column] = f"{error.what} {error.remedy}"
+            continue
+        scorings = tuple(_scorings(plan, graphs, column, seed))
+        for row in range(len(plan.rows)):
+            if (row, column) in plan.impossible or not scorings:
+                continue
+            if plan.rows[row].kind.undirected and _has_both_ways(plan.study, column):
+                plan.impossible[row, column] = "It makes every graph undirected by itself, and has the column ↔."
+                continue
+            try:
+                config = plan_cell(plan, graphs, row, column, seed).config
+            except GraphError as error:
+                plan.impossible[row, column] = f"{error.what} {error.remedy}"
+                continue
+            yield Cell(row, column, seed, training_key(config), scorings)
+
+
+def _has_both_ways(study: Study, column: int) -> bool:
+    """Tell whether the graph of a column is there with its edges in both directions too, as another column."""
+    entry = study.graphs[column]
+    both = entry.model_copy(update={"treatment": entry.treatment | {"direction": "symmetrize"}, "title": ""})
+    others = [other.model_copy(update={"title": ""}) for other in study.graphs]
+    return entry.treatment.get("direction") != "symmetrize" and both in others
+
+
+def _scorings(plan: StudyPlan, graphs: Graphs, column: int, seed: int) -> Iterator[Scoring]:
+    graph = graphs.open(column, seed).graph
+    for name in plan.study.protocols:
+        if (column, name) in plan.unscorable:
+            continue
+        rule = protocol(name)
+        try:
+            key = graphs.scoring_key(column, seed, rule)
+            seeds = rule.rule(known_name(graph)).seeds(seed, plan.study.splits, graph.published_splits)
+        except EvaluationError as error:
+            plan.unscorable[column, name] = f"{error.what} {error.remedy}"
+            continue
+        yield Scoring(name, key, tuple(seeds))

@@ -1,0 +1,274 @@
+"""Search for settings: Optuna proposes, encoders are trained and looked at, and a folder keeps what was found.
+
+search.yaml     what is searched; another search is refused
+journal.log     Optuna's journal, the only record of the trials
+openings.jsonl  how often test labels were looked at afterwards
+
+Optuna is asked and told, one trial after another. What it proposes for trial n is drawn from a stream of that name and
+from the trials before it, so that a search that was killed goes on as if it had not been: a trial that was under way
+keeps its number, its settings and the encoders that were done.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fossil.errors import FossilError, GraphError, RunError
+from fossil.runs.interrupts import TrainingInterruptedError
+from fossil.seeding import derive
+from fossil.studies.measuring import Usage, measured
+from fossil.studies.sealed import Openings
+from fossil.studies.search_folder import SearchFolder
+from fossil.studies.search_plan import Budget, SearchPlan
+from fossil.studies.trials import EXHAUSTED, Found, Trial, read_trial
+from fossil.training.devices import resolve_device
+
+if TYPE_CHECKING:
+    import optuna
+
+_MOST_REPEATS = 20  # proposals in a row that were tried before, after which nothing new is expected
+_BY_CHANCE = 10  # trials before the sampler has something to go by, as in the paper's searches
+
+
+class Listener(Protocol):
+    """Told how a search goes."""
+
+    def begin(self, trials: list[Trial], budget: Budget) -> None:
+        """The search begins, after these trials of earlier sittings."""
+
+    def after(self, trial: Trial, found: Found, budget: Budget) -> None:
+        """A trial is over."""
+
+    def end(self) -> None:
+        """The search is over, however it ended."""
+
+
+class Quiet:
+    """Says nothing."""
+
+    def begin(self, trials: list[Trial], budget: Budget) -> None:
+        """Say nothing."""
+
+    def after(self, trial: Trial, found: Found, budget: Budget) -> None:
+        """Say nothing."""
+
+    def end(self) -> None:
+        """Say nothing."""
+
+
+class SearchInterruptedError(RunError):
+    """Ctrl-C: finished trials and encoders are kept."""
+
+    exit_status = 130
+
+
+def search(plan: SearchPlan, out: Path, budget: Budget, listener: Listener | None = None) -> Found:
+    """Search until the budget is used up, going on with what the folder holds.
+
+    Args:
+        plan: what is searched.
+        out: folder of the search.
+        budget: how long, earlier sittings included.
+        listener: told about every trial.
+
+    Raises:
+        RunError: the folder holds something else, another process searches in it, its test labels were opened, or it
+            cannot be written.
+        GraphError: the method cannot treat the graph.
+        SearchInterruptedError: somebody pressed Ctrl-C.
+    """
+    listener = listener or Quiet()
+    with SearchFolder(out).claimed(plan.to_dict()) as folder, _errors_of_the_disk(out):
+        study = folder.study
+        found = read(plan, study)
+        if not budget.allows_another(found.trials):
+            return found
+        if Openings(out).all:
+            raise RunError(
+                f"The test labels of the search in {out} were opened, so that nothing may be chosen by it any more.",
+                remedy="Search in another --out.",
+            )
+        listener.begin(found.trials, budget)
+        try:
+            for trial in _trials(plan, study, budget):
+                listener.after(trial, read(plan, study), budget)
+        except (KeyboardInterrupt, TrainingInterruptedError) as error:
+            raise SearchInterruptedError(
+                f"Stopped after {len(read(plan, study).trials)} trials.",
+                remedy="Everything that was finished is kept: give the same command again to go on.",
+            ) from error
+        finally:
+            listener.end()
+        return read(plan, study)
+
+
+def found_in(plan: SearchPlan, out: Path) -> Found | None:
+    """Return what a folder holds of a search; None where it has not begun.
+
+    Raises:
+        RunError: the folder holds something else, or another process searches in it.
+    """
+    if not (out / "journal.log").exists():
+        return None
+    with SearchFolder(out).claimed(plan.to_dict()) as folder:
+        return read(plan, folder.study)
+
+
+def read(plan: SearchPlan, study: optuna.Study) -> Found:
+    """Return what was found so far."""
+    finished = [read_trial(one, plan.settings, plan.limits) for one in study.trials if one.state.is_finished()]
+    usual = plan.usual
+    whole = all(domain.holds(usual[name]) for name, domain in plan.space.items())
+    return Found(finished, plan.settings(usual) if whole else None, study)
+
+
+def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[Trial]:
+    """Try settings until the budget or the space is used up; yield each trial when it is over."""
+    import optuna
+
+    repeats = 0
+    while True:
+        found = read(plan, study)
+        finished = found.trials
+        if not study.trials:
+            usual = {name: value for name, value in plan.usual.items() if plan.space[name].holds(value)}
+            study.enqueue_trial(usual)
+        waiting = [one for one in study.trials if not one.state.is_finished()]
+        if not waiting and (not budget.allows_another(finished) or found.is_exhausted(plan.space)):
+            return
+        number = waiting[0].number if waiting else len(study.trials)
+        # A trial that was under way when somebody killed the search: nobody else has claimed the folder.
+        under_way = [one for one in waiting if one.state is optuna.trial.TrialState.RUNNING]
+        trial = optuna.trial.Trial(study, under_way[0]._trial_id) if under_way else study.ask()
+        chosen = {}
+        for name, domain in plan.space.items():
+            study.sampler = _sampler(plan, number, name)
+            chosen[name] = domain.suggest(trial, name)
+        before = next((one for one in finished if one.settings == plan.settings(chosen)), None)
+        repeats = 0 if before is None else repeats + 1
+        if repeats > _MOST_REPEATS:
+            trial.set_user_attr("reason", "nothing new was proposed")
+            _tell(plan, study, trial, state="FAIL")
+            study.set_user_attr(EXHAUSTED, True)
+            return
+        if before is not None:
+            _tell_again(plan, study, trial, before)
+        else:
+            _try(plan, study, trial, chosen)
+        yield read_trial(study.trials[trial.number], plan.settings, plan.limits)
+
+
+def _sampler(plan: SearchPlan, number: int, name: str) -> optuna.samplers.BaseSampler:
+    """Return the sampler of one setting of one trial: what it proposes depends on these and on the trials before."""
+    import optuna
+
+    def excess(trial: optuna.trial.FrozenTrial) -> list[float]:
+        return list(plan.limits.excess(Usage.read(trial.user_attrs)).values())
+
+    asks_for_limits = bool(plan.limits) and not hasattr(optuna.trial.Trial, "set_constraint")  # before version 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.TPESampler(
+            n_startup_trials=_BY_CHANCE,
+            multivariate=False,  # as when the paper was written; newer versions differ
+            constant_liar=False,
+            seed=derive(plan.seed, "search", number, name) % 2**32,
+            constraints_func=excess if asks_for_limits else None,
+        )
+
+
+def _tell(
+    plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, value: float | None = None, state: str = "COMPLETE"
+) -> None:
+    """Finish a trial, and tell the sampler by how much it exceeds the limits."""
+    import optuna
+
+    if hasattr(trial, "set_constraint"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a trial that was killed right here
+            for name, excess in plan.limits.excess(Usage.read(study.trials[trial.number].user_attrs)).items():
+                trial.set_constraint(name, excess)
+    study.tell(trial, value, state=optuna.trial.TrialState[state])
+
+
+def _tell_again(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, before: Trial) -> None:
+    """Finish a trial whose settings were tried before: the same seeds would give the same numbers."""
+    trial.set_user_attr("same_as", before.number)
+    trial.set_user_attr("values", list(before.values))
+    for name, value in before.usage.to_dict().items():
+        trial.set_user_attr(name, value)
+    if before.reason:
+        trial.set_user_attr("reason", before.reason)
+    _report(study, trial, before.values)
+    _tell(plan, study, trial, before.value if before.is_complete else None, before.state)
+
+
+def _report(study: optuna.Study, trial: optuna.Trial, values: Sequence[float]) -> None:
+    """Report the mean of the first encoders, of the first two and so on, what was not reported before."""
+    reported = study.trials[trial.number].intermediate_values
+    for step in range(len(values)):
+        if step not in reported:
+            trial.report(fmean(values[: step + 1]), step)
+
+
+def _try(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, chosen: Mapping[str, Any]) -> None:
+    """Train and look at the encoders of one trial, those that are not done yet, and tell the sampler."""
+    kept = study.trials[trial.number].user_attrs
+    values, usage = list(kept.get("values", [])), Usage.read(kept)
+    while True:
+        _report(study, trial, values)
+        if len(values) == plan.encoders:
+            return _tell(plan, study, trial, fmean(values))
+        if values and (reason := _reason_to_give_up(plan, trial, usage)):
+            trial.set_user_attr("reason", reason)
+            return _tell(plan, study, trial, state="PRUNED")
+        began = time.monotonic()
+        try:
+            value, usage = _train(plan, chosen, len(values), usage)
+        except TrainingInterruptedError:
+            raise
+        except FossilError as error:
+            if isinstance(error, GraphError) and trial.number == 0:
+                raise  # no other settings would change that
+            trial.set_user_attr("reason", error.what)
+            trial.set_user_attr("spent", [*usage.spent, time.monotonic() - began])
+            return _tell(plan, study, trial, state="FAIL")
+        values.append(value)
+        for name, content in usage.to_dict().items():
+            trial.set_user_attr(name, content)
+        trial.set_user_attr("values", values)  # last: an encoder that has it is done
+
+
+def _reason_to_give_up(plan: SearchPlan, trial: optuna.Trial, usage: Usage) -> str | None:
+    if not plan.limits.are_kept(usage):
+        return "over the limits"
+    return "below the median of the others" if plan.prune and trial.should_prune() else None
+
+
+def _train(plan: SearchPlan, chosen: Mapping[str, Any], seed: int, usage: Usage) -> tuple[float, Usage]:
+    """Train one encoder and return what it reached, with what it took added to `usage`."""
+    graph = plan.objective.graph_for(seed, with_labels=plan.kind.needs_labels)
+    began = time.monotonic()
+    with measured(plan.training.device) as taken:
+        result = plan.train(graph, plan.settings(chosen), seed)
+    value = plan.objective.value(result, seed, str(resolve_device(plan.training.device)))
+    return value, usage.plus(taken.seconds, time.monotonic() - began, taken.memory)
+
+
+@contextmanager
+def _errors_of_the_disk(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FossilError):
+            raise
+        raise RunError(
+            f"Could not write to {out}: {error.strerror or error}.",
+            remedy="Make room there and give the same command again: finished trials are kept.",
+        ) from error

@@ -1,0 +1,198 @@
+"""The searches of a study: one for each row and graph, all with the same budget, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fossil.errors import FossilError, SettingError
+from fossil.evaluation.protocol import protocol
+from fossil.report.tables import Table, Value
+from fossil.studies.file import SearchEntry
+from fossil.studies.objectives import ValidationAccuracy
+from fossil.studies.plan import Graphs, Row, StudyPlan
+from fossil.studies.sealed import Openings, seal
+from fossil.studies.search import Listener, found_in, search
+from fossil.studies.search_plan import Budget, SearchPlan, plan_search
+from fossil.studies.searched import folder_of_search, write_searched
+from fossil.studies.space import read_space
+from fossil.studies.trials import Found
+
+
+@dataclass(frozen=True, eq=False)
+class StudySearch:
+    """One search of a study.
+
+    Attributes:
+        row: title of the row.
+        graph: title of the graph.
+        folder: where it is kept.
+        plan: what is searched; None where it cannot be.
+        reason: why not.
+    """
+
+    row: str
+    graph: str
+    folder: Path
+    plan: SearchPlan | None
+    reason: str = ""
+
+
+def searches_of(plan: StudyPlan, graphs: Graphs, device: str = "auto") -> Iterator[StudySearch]:
+    """Yield the searches of a study, graph by graph.
+
+    Raises:
+        SettingError: the study has no search, or Optuna is missing.
+    """
+    asked = wanted(plan)
+    for column, graph in enumerate(plan.columns):
+        for row in plan.rows:
+            if row.found:
+                continue  # what was found is not searched again
+            folder = folder_of_search(plan.study.folder_of_searches(plan.file), graph, row.title)
+            if column in plan.unreadable:
+                yield StudySearch(row.title, graph, folder, None, plan.unreadable[column])
+                continue
+            try:
+                planned = _plan(plan, graphs, row, column, asked, device)
+            except SettingError:
+                raise
+            except FossilError as error:
+                yield StudySearch(row.title, graph, folder, None, f"{error.what} {error.remedy}")
+                continue
+            yield StudySearch(row.title, graph, folder, planned)
+
+
+def wanted(plan: StudyPlan) -> SearchEntry:
+    """Return the search that a study asks for.
+
+    Raises:
+        SettingError: it asks for none.
+    """
+    if plan.study.search is None:
+        raise SettingError(f"{plan.file} asks for no search.", remedy="Add search: {trials: 100}.")
+    return plan.study.search
+
+
+def budget_of(asked: SearchEntry) -> Budget:
+    """Return the budget that every method has on every graph."""
+    return Budget(asked.trials, asked.minutes)
+
+
+def _plan(plan: StudyPlan, graphs: Graphs, row: Row, column: int, asked: SearchEntry, device: str) -> SearchPlan:
+    rule = protocol(asked.protocol or plan.study.protocols[0])
+    graph = graphs.open(column, plan.study.seeds[0]).graph
+    return plan_search(
+        ValidationAccuracy(seal(graph, rule, range(asked.encoders))),
+        method=row.method,
+        preset=row.preset,
+        settings=row.settings,
+        space=read_space(asked.space.get(row.method, {})),
+        training={"epochs": row.epochs, "device": device, "precision": plan.study.precision},
+        encoders=asked.encoders,
+        seed=asked.seed,
+        prune=asked.prune,
+    )
+
+
+def run_searches(
+    plan: StudyPlan,
+    graphs: Graphs,
+    listener: Callable[[StudySearch], Listener],
+    device: str = "auto",
+) -> list[tuple[StudySearch, Found | None]]:
+    """Search until every row has used up its budget on every graph; return what each found."""
+    asked = wanted(plan)
+    return [
+        (one, None if one.plan is None else search(one.plan, one.folder, budget_of(asked), listener(one)))
+        for one in searches_of(plan, graphs, device)
+    ]
+
+
+def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
+    """Keep the best settings of every search, and open the test labels; return how often that makes.
+
+    From then on the study has a row for each method with the settings that were found, which `fossil study run`
+    trains and scores, and none of its searches goes on.
+
+    Raises:
+        SettingError: the study asks for no search, or one of them is not over or has found nothing.
+    """
+    asked = wanted(plan)
+    found: dict[str, dict[str, dict[str, object]]] = {}
+    folders = []
+    for one in searches_of(plan, graphs):
+        if one.plan is None:
+            continue
+        result = found_in(one.plan, one.folder)
+        if result is None or not (
+            result.is_exhausted(one.plan.space) or not budget_of(asked).allows_another(result.trials)
+        ):
+            raise SettingError(
+                f"The search of {one.row} on {one.graph} is not over.", remedy=f"Go on: fossil study search {plan.file}"
+            )
+        if result.best is None:
+            raise SettingError(
+                f"The search of {one.row} on {one.graph} has found nothing.",
+                remedy="Leave out the method or the graph.",
+            )
+        chosen = {name: result.best.settings[name] for name in result.best.chosen if name in result.best.settings}
+        found.setdefault(one.row, {})[one.graph] = chosen
+        folders.append(one.folder)
+    if not folders:
+        raise SettingError(f"{plan.file}: no graph could be searched.", remedy="See `fossil study search`.")
+    count = max(Openings(folder).add({"study": plan.study.name}) for folder in folders)
+    limits = {"trials": asked.trials, "minutes": asked.minutes}
+    limit = " and ".join(f"{value:g} {unit}" for unit, value in limits.items() if value is not None)
+    write_searched(
+        plan.study.folder_of_searches(plan.file),
+        found,
+        f"settings chosen on each graph by validation accuracy under `{asked.protocol or plan.study.protocols[0]}`, of "
+        f"{limit} for every method (all settings, where a method has fewer), {asked.encoders} encoders each, with test "
+        "labels sealed.",
+    )
+    return count
+
+
+def searches_table(plan: StudyPlan, results: list[tuple[StudySearch, Found | None]]) -> Table:
+    """Return how validation accuracy spreads over the settings of every search: how far a method must be tuned."""
+    header = ["Graph", "Method", "Trials", "Best", "Defaults", "Median", "Middle half", "Worst"]
+    rows: list[list[str]] = []
+    records: list[dict[str, Value]] = []
+    notes = ["Accuracy on validation nodes in percent, mean over the encoders of a setting; test labels are not read."]
+    for one, found in results:
+        spread = None if found is None else found.spread
+        if found is None or spread is None:
+            rows.append([one.graph, one.row, "0", *["–"] * 5])
+            notes += [f"{one.row} on {one.graph}: {one.reason}"] if one.reason else []
+            continue
+        low, median, high = spread.quartiles
+        usual = "–" if spread.usual is None else _percent(spread.usual)
+        middle = f"{_percent(low)} to {_percent(high)}"
+        shown = [_percent(spread.best), usual, _percent(median), middle, _percent(spread.worst)]
+        rows.append([one.graph, one.row, str(len(found.trials)), *shown])
+        records.append(
+            {
+                "graph": one.graph,
+                "row": one.row,
+                "trials": len(found.trials),
+                "settings": len(spread.values),
+                "best": spread.best,
+                "defaults": spread.usual,
+                "lower_quartile": low,
+                "median": median,
+                "upper_quartile": high,
+                "worst": spread.worst,
+                "openings": len(Openings(one.folder).all),
+            }
+        )
+    opened = max((len(Openings(one.folder).all) for one, _ in results), default=0)
+    notes.append(
+        "The best of many is partly luck. " + f"Test labels were opened {opened} time{'' if opened == 1 else 's'}."
+    )
+    return Table(f"{plan.study.name}: spread over settings", header, rows, records, notes)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"

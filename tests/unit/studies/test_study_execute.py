@@ -1,0 +1,214 @@
+"""Doing what is missing: nothing twice, nothing lost, and a failure is a result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from small_study import CPU, DGI, GRAPH, Seen, run, trained, write
+
+import fossil
+from fossil.errors import EvaluationError, GraphError, RunError, SettingError
+from fossil.methods.registry import methods
+from fossil.methods.untrained import Features
+from fossil.studies.execute import StudyInterruptedError
+from fossil.studies.store import Store
+from fossil.studies.train import kept_vectors
+
+
+class Faulty(Features):
+    """Fails in the way it is told to."""
+
+    name = "faulty"
+    title = "Faulty"
+    error: ClassVar[BaseException] = ValueError("seven")
+
+    def prepare(self, graph: fossil.Graph, device: torch.device) -> Any:
+        raise self.error
+
+
+@pytest.fixture
+def faulty() -> Iterator[type[Faulty]]:
+    methods()["faulty"] = Faulty
+    yield Faulty
+    del methods()["faulty"]
+
+
+def test_a_cell_has_the_vectors_and_scores_of_the_same_training_by_hand(tmp_path: Path) -> None:
+    results = run(write(tmp_path, methods=[DGI], seeds=[3], splits=3, protocols=["paper", "released"]))
+    [record] = results.records.values()
+    result = fossil.embed(GRAPH, method="dgi", epochs=3, settings={"width": 8}, seed=3, device="cpu")
+    for name in ("paper", "released"):
+        [row] = fossil.evaluate(result, protocol=name, splits=3, device="cpu")
+        [scores] = [one for one in record.scores.values() if one.protocol == name]
+        assert scores.accuracies == pytest.approx(row.accuracy.values, abs=1e-12)
+        assert scores.macro_f1s == pytest.approx(row.metrics["macro_f1"].values, abs=1e-12)
+        assert scores.validation_accuracies == tuple(one.validation_accuracy for one in row.scores[3])
+        assert scores.majority == pytest.approx(row.majority["accuracy"].mean)
+        assert scores.seeds == tuple(one.seed for one in row.scores[3])
+        assert bool(scores.test_maxima) == (name == "released")
+    assert (record.nodes, record.epochs, record.seed, record.settings["width"]) == (60, 3, 3, 8)
+    assert record.seconds is not None and record.epoch_seconds is not None and record.memory is not None
+    assert record.memory > 1e6 and record.device and record.torch == torch.__version__
+
+
+def test_what_is_done_is_not_done_again_and_a_change_redoes_what_it_touches(tmp_path: Path) -> None:
+    assert len(trained(write(tmp_path))) == 4
+    assert trained(write(tmp_path)) == []
+    assert len(trained(write(tmp_path, seeds=3))) == 2  # the third encoder of each row
+    changed = [DGI | {"settings": {"width": 16}}, "features"]
+    assert len(trained(write(tmp_path, methods=changed, seeds=3))) == 3  # DGI alone, under each seed
+    assert trained(write(tmp_path, seeds=3)) == []  # what was there before still is
+    assert trained(write(tmp_path, seeds=[2, 0], splits=1, title="Other")) == []
+
+
+def test_another_protocol_scores_kept_vectors_and_trains_anew_without(tmp_path: Path) -> None:
+    kept = write(tmp_path, name="kept", methods=[DGI], keep="vectors", seeds=1)
+    before = next(iter(run(kept).records.values()))
+    after = next(
+        iter(
+            run(
+                write(tmp_path, name="kept", methods=[DGI], keep="vectors", seeds=1, protocols=["paper", "released"])
+            ).records.values()
+        )
+    )
+    assert after.seconds == before.seconds and after.digest == before.digest  # nothing was trained
+    assert {one.protocol for one in after.scores.values()} == {"paper", "released"}
+
+    run(write(tmp_path, methods=[DGI], seeds=1))
+    again = run(write(tmp_path, methods=[DGI], seeds=1, protocols=["released", "paper"]))
+    [record] = again.records.values()
+    assert {one.protocol: one.accuracies for one in record.scores.values()} == {
+        one.protocol: one.accuracies for one in after.scores.values()
+    }
+
+
+@pytest.mark.parametrize("keep", ["nothing", "vectors", "run"])
+def test_what_is_to_be_kept_is(keep: str, tmp_path: Path) -> None:
+    results = run(write(tmp_path, methods=[DGI], seeds=1, keep=keep))
+    [key] = results.records
+    vectors = kept_vectors(Store(tmp_path / "small.results"), key)
+    if keep == "nothing":
+        assert vectors is None and not (tmp_path / "small.results" / "kept").exists()
+    else:
+        made = fossil.embed(GRAPH, method="dgi", epochs=3, settings={"width": 8}, device="cpu").vectors
+        assert vectors is not None and (vectors == made).all()
+    if keep == "run":
+        assert fossil.load(tmp_path / "small.results" / "kept" / key).config.method == "dgi"
+
+
+def test_a_method_trained_on_labels_is_scored_on_its_own_split(tmp_path: Path) -> None:
+    rows = [{"method": "fs_mlp", "epochs": 2, "settings": {"split": "paper", "hidden": 4}}]
+    results = run(write(tmp_path, methods=rows, protocols=["paper", "converged"], seeds=1, splits=3))
+    [record] = results.records.values()
+    by_name = {one.protocol: one for one in record.scores.values()}
+    assert len(by_name["paper"].accuracies) == 1 and by_name["paper"].supervised
+    assert "another split" in by_name["converged"].failed  # its labels are those of another rule
+    assert trained(write(tmp_path, methods=rows, protocols=["paper", "converged"], seeds=1, splits=3)) == []
+
+
+def test_rows_that_come_to_the_same_training_share_it(tmp_path: Path) -> None:
+    file = write(tmp_path, methods=[DGI, DGI | {"title": "Again"}], seeds=2)
+    assert len(trained(file)) == 2
+    results = run(file)
+    assert results.values(0, 0, "accuracy", "paper") == results.values(1, 0, "accuracy", "paper") != {}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("seven"), "ValueError: seven"),
+        (GraphError("It is too odd.", remedy="Mend it."), "It is too odd. Mend it."),
+        (MemoryError(), "MemoryError"),
+    ],
+    ids=["unforeseen", "foreseen", "memory"],
+)
+def test_a_failure_keeps_its_reason_and_stops_nobody(
+    error: BaseException, reason: str, faulty: type[Faulty], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faulty, "error", error)
+    file = write(tmp_path, methods=["faulty", DGI])
+    results = run(file)
+    counts = results.count(results.plan.cells)
+    assert (counts.done, counts.failed, counts.missing) == (2, 2, 0)
+    [told] = {record.failed for record in results.records.values() if record.failed}
+    assert reason in told or (isinstance(error, MemoryError) and "memory" in told)
+    assert results.reasons(0, 0, "paper") == [told] and results.reasons(1, 0, "paper") == []
+    assert trained(file) == []  # it has failed, and is not tried again by itself
+    # A training that was mended is done when that is asked for, and only those that failed are.
+    monkeypatch.setattr(faulty, "prepare", Features.prepare)
+    assert len(trained(file, replace(CPU, retry_before=time.time()))) == 2
+    assert run(file).count(results.plan.cells).failed == 0
+
+
+def test_a_score_that_failed_is_tried_again_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fossil.evaluation.tasks.node_classification import NodeClassification
+
+    def refuse(*_: object, **__: object) -> None:
+        raise EvaluationError("Not today.", remedy="Tomorrow.")
+
+    file = write(tmp_path, methods=[DGI], seeds=1, keep="vectors")
+    with monkeypatch.context() as patched:
+        patched.setattr(NodeClassification, "score", refuse)
+        results = run(file)
+    assert results.reasons(0, 0, "paper") == ["Not today. Tomorrow."]
+    assert len(trained(file, replace(CPU, retry_before=time.time()))) == 1
+    assert run(file).reasons(0, 0, "paper") == []
+
+
+def test_what_somebody_else_finished_in_the_meantime_is_not_done_again(tmp_path: Path) -> None:
+    file = write(tmp_path)
+
+    class Other(Seen):
+        def waiting(self, cells: int) -> None:
+            raise KeyboardInterrupt  # all is done but the cell that is being waited for
+
+    class Slow(Seen):
+        def started(self, cell: object) -> None:
+            if not self.finished_keys:
+                with pytest.raises(StudyInterruptedError):
+                    run(file, reporter=other)
+
+    slow, other = Slow(), Other()
+    run(file, reporter=slow)
+    assert len(slow.finished_keys) == 1 and len(other.finished_keys) == 3
+    assert not set(slow.finished_keys) & set(other.finished_keys)
+
+
+def test_nothing_is_started_after_the_time_is_over(tmp_path: Path) -> None:
+    assert trained(write(tmp_path), replace(CPU, deadline=time.time())) == []
+
+
+def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
+    class Impatient(Seen):
+        def finished(self, cell: Any, record: Any) -> None:
+            super().finished(cell, record)
+            raise KeyboardInterrupt
+
+    with pytest.raises(StudyInterruptedError) as caught:
+        run(write(tmp_path), reporter=Impatient())
+    assert caught.value.exit_status == 130
+    assert len(trained(write(tmp_path))) == 3
+
+
+def test_a_file_that_cannot_be_kept_is_nobodys_failure(tmp_path: Path) -> None:
+    file = write(tmp_path, keep="run", methods=[DGI], seeds=1)
+    (tmp_path / "small.results").mkdir()
+    run(write(tmp_path, name="other", store="small.results", methods=["features"], seeds=1))
+    (tmp_path / "small.results" / "kept").write_text("in the way")
+    with pytest.raises(RunError, match="kept"):
+        run(file)
+    (tmp_path / "small.results" / "kept").unlink()
+    assert len(trained(file)) == 1
+
+
+def test_no_jobs_and_no_such_device_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="0 processes at once"):
+        run(write(tmp_path), replace(CPU, jobs=0))
+    with pytest.raises(SettingError, match="no device"):
+        run(write(tmp_path), replace(CPU, device="abacus"))

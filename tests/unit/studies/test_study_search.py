@@ -1,0 +1,126 @@
+"""A study that searches: equal budgets, sealed labels, frozen once, and rows with what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_search import communities
+
+from fossil.errors import RunError, SettingError
+from fossil.readers.npz import write_npz
+from fossil.studies.execute import Options, run_study
+from fossil.studies.groups import letters_of
+from fossil.studies.overview import tables_named
+from fossil.studies.plan import Graphs, StudyPlan, open_study
+from fossil.studies.results import Results
+from fossil.studies.search import Quiet
+from fossil.studies.store import Store
+from fossil.studies.study_search import freeze_study, run_searches, searches_table
+
+STUDY: dict[str, Any] = {
+    "name": "small",
+    "graphs": ["town.npz"],
+    "methods": [
+        {"method": "dgi", "settings": {"layers": 1, "activation": "prelu", "normalize_features": False}, "epochs": 2},
+        {"method": "features"},
+    ],
+    "seeds": 3,
+    "splits": 2,
+    "protocols": ["paper"],
+    "search": {
+        "trials": 3,
+        "space": {"dgi": {"width": [4, 8, 16], "learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}}},
+    },
+}
+
+
+def write_study(folder: Path, **changed: Any) -> Path:
+    if not (folder / "town.npz").exists():
+        write_npz(folder / "town.npz", communities())
+    file = folder / "small.yaml"
+    file.write_text(yaml.safe_dump(STUDY | changed))
+    return file
+
+
+def opened(file: Path) -> tuple[StudyPlan, Graphs, Store]:
+    plan, graphs = open_study(file)
+    return plan, graphs, Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+
+
+def notes(file: Path) -> str:
+    plan, _, store = opened(file)
+    [table] = tables_named(Results(plan, store), None).values()
+    return " ".join(table.notes)
+
+
+def test_from_search_to_table(tmp_path: Path) -> None:
+    file = write_study(tmp_path)
+    plan, graphs, store = opened(file)
+    titles = [row.title for row in plan.rows]
+    with pytest.raises(SettingError, match="is not over"):
+        freeze_study(plan, graphs)
+    results = run_searches(plan, graphs, lambda _: Quiet(), "cpu")
+    assert [len(found.trials) for _, found in results if found is not None] == [3, 3]  # equal budgets
+    table = searches_table(plan, results)
+    assert {record["row"] for record in table.records} == set(titles)
+    assert "opened 0 times" in table.notes[-1]
+
+    assert freeze_study(plan, graphs) == 1
+    with pytest.raises(RunError, match="were opened"):
+        longer = write_study(tmp_path, search=STUDY["search"] | {"trials": 9})
+        run_searches(*open_study(longer), lambda _: Quiet(), "cpu")
+    write_study(tmp_path)
+    again, graphs, store = opened(file)
+    assert [row.title for row in again.rows] == [*titles, *(f"{title} (searched)" for title in titles)]
+    run_study(again, graphs, store, Options(device="cpu"))
+    done = Results(again, store)
+    best = next(found.best for one, found in results if found is not None and one.row == titles[0])
+    assert best is not None
+    record = done.records[done.cells(2, 0)[0].key]
+    for name in ("width", "learning_rate"):
+        assert record.settings[name] == best.settings[name]
+    said = notes(file)
+    assert "Letters: on a graph" in said
+    assert "3 trials for every method" in said and "2 encoders each" in said and "were opened 1 time." in said
+    freeze_study(again, graphs)
+    assert "were opened 2 times." in notes(file)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"search": {"trials": 3, "trails": 4}}, "unknown key 'trails'"),
+        ({"search": {"encoders": 1}}, "has no end"),
+        ({"search": {"trials": 0}}, "trials=0 is not accepted"),
+        ({"search": {"trials": 3, "space": {"dgi": {"dropout": [0.5, 1.5]}}}}, "space of dropout holds 1.5"),
+        ({"search": {"trials": 3, "space": {"dgi": {"dropuot": [0.5]}}}}, "Did you mean 'dropout'"),
+        ({"search": {"trials": 3, "space": {"dgii": {}}}}, "no method of the study"),
+        ({"search": {"trials": 3, "protocol": "converged"}}, "are not those that a search puts aside"),
+        ({"protocols": ["geom_gcn"]}, "are not those that a search puts aside"),
+        ({"sweep": {"name": "dropout", "values": [0.1, 0.2]}}, "cannot be searched"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_when_it_is_planned(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        open_study(write_study(tmp_path, **changed))
+
+
+def test_a_study_without_a_search_says_so(tmp_path: Path) -> None:
+    plan, graphs, _ = opened(write_study(tmp_path, search=None))
+    with pytest.raises(SettingError, match="asks for no search"):
+        freeze_study(plan, graphs)
+
+
+def test_letters_leave_out_what_cannot_be_paired() -> None:
+    high = {seed: {0: 0.80 + 0.001 * seed, 1: 0.81} for seed in range(5)}
+    low = {seed: {0: 0.60 + 0.001 * seed**2, 1: 0.62} for seed in range(5)}
+    level = {seed: {0: 0.80 - 0.001 * seed, 1: 0.81 + 0.002 * (seed % 2)} for seed in range(5)}
+    one_split = {seed: {0: 0.9} for seed in range(5)}
+    two_seeds = {seed: {0: 0.9, 1: 0.9} for seed in range(2)}
+    assert letters_of([low, high, one_split, level, two_seeds]) == ["b", "a", "", "a", ""]
+    assert letters_of([high]) == [""] and letters_of([two_seeds, two_seeds]) == ["", ""] and letters_of([]) == []

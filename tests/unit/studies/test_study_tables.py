@@ -1,0 +1,257 @@
+"""Tables and figures of a study, against values that are worked out here by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+from scipy import stats
+from small_study import GRAPH, planned, write
+
+from fossil.errors import EvaluationError, SettingError
+from fossil.report.tables import Format, render
+from fossil.studies.figures import draw_figure
+from fossil.studies.overview import draw_figures, export_tables, plan_table, status_table, tables_named
+from fossil.studies.results import Results
+from fossil.studies.store import Record, Scores, Store
+
+OTHER = "csbm:nodes=60,features=8,degree=6,seed=9"
+Values = Mapping[tuple[str, int], Sequence[Sequence[float]]]
+"""The accuracies of each encoder on its splits, by row and column."""
+
+
+def results_of(folder: Path, values: Values, record: Mapping[str, Any] | None = None, **study: Any) -> Results:
+    """Return the results of a study whose encoders have these accuracies."""
+    file = write(folder, **study)
+    plan = planned(file)
+    store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+    for cell in plan.cells:
+        found = values.get((plan.rows[cell.row].title, cell.column), [])
+        if cell.seed >= len(found):
+            continue
+        own, [scoring] = found[cell.seed], cell.scorings
+        splits = scoring.seeds[: len(own)]
+        scores = Scores(
+            scoring.protocol, splits, tuple(own), majority=0.25, test_nodes=12, supervised=len(own) < len(scoring.seeds)
+        )
+        store.write(
+            Record(
+                key=cell.key, graph="g", input="g", method=plan.rows[cell.row].method, version=1, preset="default",
+                settings={}, treatment={}, epochs=1, precision="float32", seed=cell.seed, nodes=60,
+                scores={scoring.key: scores}, seconds=1.0 + cell.seed, memory=2e9, device="abacus",
+                **(record or {}),
+            )
+        )  # fmt: skip
+    return Results(plan, store)
+
+
+METHODS = ["features", "prop", {"method": "dgi", "title": "DGI"}, {"method": "grace", "title": "GRACE"}]
+STUDY: dict[str, Any] = {
+    "methods": METHODS,
+    "seeds": 3,
+    "graphs": [{"input": GRAPH, "title": "A"}, {"input": OTHER, "title": "B"}],
+}
+VALUES: Values = {
+    ("Features", 0): [[0.50, 0.52], [0.51, 0.53], [0.49, 0.50]],
+    ("Propagated features", 0): [[0.60, 0.62], [0.61, 0.62], [0.62, 0.60]],
+    ("DGI", 0): [[0.70, 0.74], [0.72, 0.73], [0.71, 0.75]],
+    ("GRACE", 0): [[0.61, 0.60], [0.60, 0.64], [0.66, 0.55]],
+    ("DGI", 1): [[0.3, 0.4]],
+}
+
+
+def shown(values: Sequence[Sequence[float]]) -> str:
+    """The mean over encoders, each with its mean over splits, and half of Student's interval."""
+    means = [mean(one) for one in values]
+    half = stats.t.ppf(0.975, len(means) - 1) * stdev(means) / len(means) ** 0.5
+    return f"{100 * mean(means):.1f} ± {100 * half:.1f}"
+
+
+def test_cells_are_means_with_students_interval_over_encoders(tmp_path: Path) -> None:
+    plain = STUDY | {"tables": [{"value": "accuracy", "letters": False}]}
+    [table] = tables_named(results_of(tmp_path, VALUES, **plain)).values()
+    by_row = {row[0]: row[1:] for row in table.rows}
+    assert table.header == ["Method", "A", "B"]
+    assert by_row["Majority"] == ["25.0", "25.0"]
+    assert by_row["Features"] == [shown(VALUES["Features", 0]), "–"]
+    # Above the better untrained one by 11 points each time; GRACE is above it on the mean alone.
+    assert by_row["DGI"] == [shown(VALUES["DGI", 0]), "35.0 (1)"]
+    assert by_row["GRACE"] == [shown(VALUES["GRACE", 0]) + " †", "–"]
+    assert any(note.startswith("† is not above the better of") for note in table.notes)
+
+
+def test_programs_get_every_number(tmp_path: Path) -> None:
+    [table] = tables_named(results_of(tmp_path, VALUES, **STUDY)).values()
+    record = next(one for one in table.records if (one["row"], one["graph"]) == ("DGI", "A"))
+    means = [mean(one) for one in VALUES["DGI", 0]]
+    assert record["mean"] == pytest.approx(mean(means)) and record["values"] == pytest.approx(means)
+    assert record["beats_untrained"] is True and record["rank"] == 1 and record["splits"] == 2
+    low, high = stats.t.interval(0.95, 2, mean(means), stdev(means) / 3**0.5)
+    assert (record["low"], record["high"]) == pytest.approx((low, high))
+    assert len(json.loads(render(table, Format.JSON))) == 8
+    assert render(table, Format.CSV).splitlines()[0].startswith("row,method,graph,protocol,value,mean")
+
+
+def test_best_and_second_best_are_set_apart_in_every_form(tmp_path: Path) -> None:
+    [table] = tables_named(results_of(tmp_path, VALUES, **STUDY)).values()
+    markdown, latex = render(table, Format.MARKDOWN), render(table, Format.LATEX)
+    grace = 100 * mean(mean(one) for one in VALUES["GRACE", 0])
+    prop = 100 * mean(mean(one) for one in VALUES["Propagated features", 0])
+    assert prop > grace  # GRACE has the higher floor to beat, and is third
+    assert "| DGI | **72.5** ± " in markdown and f"| Propagated features | <u>{prop:.1f}</u> ± " in markdown
+    assert r"DGI & \textbf{72.5} $\pm$ " in latex and rf"Propagated features & \underline{{{prop:.1f}}} $\pm$ " in latex
+    assert r"$\dagger$" in latex and markdown.count("**") == 2 and markdown.count("<u>") == 1
+
+
+def test_a_method_that_trains_on_labels_is_not_the_best(tmp_path: Path) -> None:
+    methods = [*METHODS, {"method": "fs_mlp", "settings": {"split": "paper"}, "title": "FS-MLP"}]
+    values = dict(VALUES) | {("FS-MLP", 0): [[0.9], [0.9], [0.9]]}
+    [table] = tables_named(results_of(tmp_path, values, **STUDY | {"methods": methods})).values()
+    assert "| FS-MLP | 90.0 ± 0.0 |" in render(table, Format.MARKDOWN)
+
+
+def test_differences_are_paired_by_seed_on_the_splits_that_both_have(tmp_path: Path) -> None:
+    values: Values = {
+        ("DGI", 0): [[0.60, 0.70], [0.64, 0.72], [0.70, 0.80]],
+        ("GRACE", 0): [[0.50, 0.60], [0.62, 0.66]],  # the third encoder is missing
+        ("FS-MLP", 0): [[0.40], [0.41], [0.48]],  # the first split of each
+    }
+    methods = [*METHODS[2:], {"method": "fs_mlp", "settings": {"split": "paper"}, "title": "FS-MLP"}]
+    tables = [{"name": "a", "reference": "DGI", "digits": 2}]
+    found = tables_named(results_of(tmp_path, values, **STUDY | {"methods": methods, "tables": tables}))
+    by_row = {row[0]: row[1] for row in found["a-difference"].rows}
+    assert list(by_row) == ["GRACE", "FS-MLP"]
+    assert by_row["GRACE"] == f"−{100 * mean([0.65 - 0.55, 0.68 - 0.64]):.2f}"  # two seeds have no interval
+    differences = [0.40 - 0.60, 0.41 - 0.64, 0.48 - 0.70]
+    half = stats.t.ppf(0.975, 2) * stdev(differences) / 3**0.5
+    assert by_row["FS-MLP"] == f"−{-100 * mean(differences):.2f} ± {100 * half:.2f}"
+
+
+def test_published_figures_stand_beside_where_nothing_else_is_changed(tmp_path: Path) -> None:
+    methods = [{"method": "dgi", "title": "DGI", "published": {GRAPH: [71.3, 0.4]}}]
+    graphs = [{"input": GRAPH, "title": "A"}, {"input": GRAPH, "title": "B", "treatment": {"direction": "symmetrize"}}]
+    values = {("DGI", 0): VALUES["DGI", 0]}
+    results = results_of(tmp_path, values, **STUDY | {"methods": methods, "graphs": graphs})
+    [table] = tables_named(results).values()
+    [row] = [row for row in table.rows if row[0] == "DGI"]
+    assert row[1].endswith(" [71.3]") and "[" not in row[2]
+    assert table.records[0]["from_published"] == pytest.approx(72.5 - 71.3)
+    assert table.records[0]["published_half_width"] == 0.4
+    plain = planned(
+        write(tmp_path, methods=["fossil", {"method": "fossil", "settings": {"alpha": 0.3}}], graphs=["cora"])
+    )
+    assert plain.rows[0].published(plain.study.graphs[0]) == (80.02, 0.26)  # Table 2
+    assert plain.rows[1].published(plain.study.graphs[0]) is None
+
+
+def test_methods_can_be_columns(tmp_path: Path) -> None:
+    study = STUDY | {"tables": [{"name": "a", "columns": "methods"}]}
+    table = tables_named(results_of(tmp_path, VALUES, **study))["a"]
+    assert table.header == ["Graph", "Majority", "Features", "Propagated features", "DGI", "GRACE"]
+    assert [row[0] for row in table.rows] == ["A", "B"] and table.rows[1][4] == "35.0 (1)"
+    assert "| A | 25.0 | " in render(table, Format.MARKDOWN) and "**72.5**" in render(table, Format.MARKDOWN)
+
+
+def test_costs_are_medians(tmp_path: Path) -> None:
+    study = STUDY | {"tables": ["seconds", "memory"]}
+    found = tables_named(results_of(tmp_path, VALUES, **study))
+    assert {row[0]: row[1] for row in found["seconds"].rows}["DGI"] == "2"  # of 1, 2 and 3
+    assert {row[0]: row[1] for row in found["memory"].rows}["DGI"] == "2"
+    assert "abacus" in found["seconds"].notes[0]
+
+
+def test_what_says_nothing_about_good_and_bad_has_no_best(tmp_path: Path) -> None:
+    results = results_of(
+        tmp_path, VALUES, {"lambda_mean": 0.25}, **STUDY | {"tables": ["lambda_mean", "effective_rank"]}
+    )
+    found = tables_named(results)
+    assert {row[0]: row[1] for row in found["lambda_mean"].rows}["DGI"] == "0.25"
+    assert not found["lambda_mean"].emphasis and {row[1] for row in found["effective_rank"].rows} == {"–"}
+
+
+def test_what_cannot_be_is_no_failure(tmp_path: Path) -> None:
+    graphs = [{"input": GRAPH, "title": "A"}, {"input": "gone.csv", "optional": True, "title": "B"}]
+    [table] = tables_named(results_of(tmp_path, VALUES, **STUDY | {"graphs": graphs})).values()
+    assert {row[2] for row in table.rows} == {"–"}
+    assert "B: its files are not at hand; it is optional" in table.notes
+
+
+def test_failures_are_in_the_table_with_their_reason(tmp_path: Path) -> None:
+    results = results_of(tmp_path, {}, **STUDY)
+    cell = next(
+        cell for cell in results.plan.cells if results.plan.rows[cell.row].title == "GRACE" and cell.column == 1
+    )
+    store = Store(tmp_path / "small.results")
+    record = Record(
+        key=cell.key, graph="g", input="g", method="grace", version=1, preset="default", settings={}, treatment={},
+        epochs=1, precision="float32", seed=cell.seed, failed="It diverged.",
+    )  # fmt: skip
+    store.write(record)
+    results = Results(results.plan, store)
+    [table] = tables_named(results).values()
+    assert next(row for row in table.rows if row[0] == "GRACE")[1:] == ["–", "failed"]
+    assert "GRACE on B: It diverged." in table.notes
+    status = status_table(results.plan, store)
+    assert next(row for row in status.rows if row[0] == "GRACE")[2] == "0 of 3, 1 failed"
+    assert any("GRACE, seed" in note and "It diverged." in note for note in status.notes)
+
+
+def test_a_plan_says_what_was_measured_and_what_is_unknown(tmp_path: Path) -> None:
+    table = plan_table(results_of(tmp_path, VALUES, **STUDY))
+    assert table.rows[2] == ["DGI", "0 of 3", "2 of 3"] and table.rows[3] == ["GRACE", "0 of 3", "3 of 3"]
+    assert table.notes[0] == "small: 13 of 24 trainings done, 11 missing"
+    assert table.notes[1].startswith("About 2 s one after another for 2 of them, as measured on abacus; at most 2 GB")
+    assert table.notes[2].startswith("How long the other 9 take is unknown")
+    nothing = plan_table(results_of(tmp_path, {}, **STUDY | {"name": "new"}))
+    assert nothing.notes[1].startswith("How long they take is unknown")
+
+
+def test_every_table_is_exported_in_every_form(tmp_path: Path) -> None:
+    results = results_of(tmp_path, VALUES, **STUDY | {"tables": [{"name": "a", "reference": "DGI"}]})
+    forms = [Format.CSV, Format.MARKDOWN, Format.LATEX, Format.JSON]
+    written = export_tables(results, tmp_path / "out", forms)
+    assert {path.name for path in written} == {
+        f"small-a{kind}.{suffix}" for kind in ("", "-difference") for suffix in ("csv", "md", "tex", "json")
+    }
+    assert all(path.read_text().strip() for path in written)
+    with pytest.raises(SettingError, match="no file"):
+        export_tables(results, tmp_path / "out", [Format.TABLE])
+    with pytest.raises(SettingError, match="no table 'b'"):
+        tables_named(results, "b")
+
+
+def test_a_sweep_is_drawn_with_a_panel_for_each_graph(tmp_path: Path) -> None:
+    study: dict[str, Any] = {
+        "methods": ["fossil"], "sweep": {"name": "alpha", "values": [0, 0.5, 1]}, "seeds": 3,
+        "graphs": STUDY["graphs"], "figures": [{"name": "alpha", "title": "By alpha"}],
+    }  # fmt: skip
+    with pytest.raises(EvaluationError, match="nothing to draw"):
+        draw_figures(results_of(tmp_path, {}, **study), None, tmp_path)
+    values = {(f"FOSSIL alpha={alpha}", 0): [[0.5, 0.6], [0.55, 0.6], [0.5, 0.7]] for alpha in ("0", "0.5", "1")}
+    results = results_of(tmp_path, values, **study)
+    png, svg = draw_figures(results, "alpha", tmp_path / "out")
+    assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5_000
+    text = svg.read_text()
+    assert text.count('id="axes_') == 2 and "<!-- alpha -->" in text and "<!-- By alpha -->" in text
+    assert draw_figure(results, results.plan.study.figures[0], tmp_path / "again")[1].read_text() == text
+
+
+def test_growth_is_drawn_against_the_number_of_nodes(tmp_path: Path) -> None:
+    figure = {"name": "growth", "kind": "growth", "value": "seconds"}
+    results = results_of(tmp_path, VALUES, **STUDY | {"figures": [figure]})
+    sizes = {cell.key: 60 * (1 + cell.column) for cell in results.plan.cells}
+    results.records = {key: replace(record, nodes=sizes[key]) for key, record in results.records.items()}
+    _, svg = draw_figures(results, None, tmp_path)
+    text = svg.read_text()
+    assert re.search(r"<!-- DGI -->", text) and "<!-- nodes -->" in text and "<!-- seconds of a training -->" in text
+
+
+def test_a_study_without_figures_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="asks for no figure"):
+        draw_figures(results_of(tmp_path, {}, **STUDY), None, tmp_path)
