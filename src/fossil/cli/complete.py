@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fossil.methods import DEFAULT_METHOD
+
 if TYPE_CHECKING:
     from fossil.methods.registry import Kind
 
@@ -46,4 +48,4 @@ def protocols() -> list[str]:
 def _method(context: typer.Context) -> Kind | None:
     from fossil.methods.registry import methods
 
-    return methods().get(context.params.get("method") or "fossil")
+    return methods().get(context.params.get("method") or DEFAULT_METHOD)

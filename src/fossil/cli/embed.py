@@ -9,6 +9,7 @@ import typer
 
 from fossil.cli import complete, reading
 from fossil.errors import SettingError
+from fossil.methods import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,12 +32,14 @@ def command(
         ..., "--out", "-o", help="Folder to write; an existing run is never overwritten without --force."
     ),
     method: str = typer.Option(
-        "fossil", autocompletion=complete.methods, help="Name of the method; `fossil methods` lists them."
+        DEFAULT_METHOD,
+        autocompletion=complete.methods,
+        help="Name of the method; `fossil methods` lists them, and fossil is the paper's.",
     ),
     preset: str | None = typer.Option(
         None,
         autocompletion=complete.presets,
-        help="Named set of switches: released (default) or paper for FOSSIL; `fossil methods` tells those of others.",
+        help="Named set of switches of the method, such as paper for method fossil; `fossil methods` tells them.",
     ),
     assignments: list[str] = typer.Option(
         [],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import os
 import sys
 import warnings
 from typing import TextIO
@@ -9,9 +12,12 @@ from typing import TextIO
 import typer
 
 from fossil import __version__
-from fossil.cli import data, doctor, embed, evaluate, methods
+from fossil.cli import data, doctor, embed, evaluate, methods, search, study
 from fossil.cli import map as map_
+from fossil.cli.ending import Status, explained, own_up, refuse, say
 from fossil.errors import FossilError, FossilWarning
+from fossil.printable import DEGRADE
+from fossil.runs.interrupts import Interrupts, hearing_interrupts
 
 app = typer.Typer(
     help="Vectors for the nodes of an attributed graph: FOSSIL, other methods that need no labels, and two references "
@@ -22,9 +28,11 @@ app = typer.Typer(
 )
 app.command("embed")(embed.command)
 app.command("evaluate")(evaluate.command)
+app.command("search")(search.command)
 app.command("map")(map_.command)
 app.command("methods")(methods.command)
 app.add_typer(data.app, name="data")
+app.add_typer(study.app, name="study")
 app.command("doctor")(doctor.command)
 
 
@@ -42,34 +50,69 @@ def _options(
 
 
 def run() -> None:
-    """Run the command; bad input ends with one message and status 2, never with a traceback."""
+    """Run the command; it ends with one message and a status of `Status`, never with a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a sign that the terminal has not is spelt with others
+            stream.reconfigure(errors=DEGRADE)
     warnings.showwarning = _show_warning
+    logging.getLogger("fossil").handlers = [_Messages()]
+    interrupts = Interrupts(break_off=True)
     try:
-        app(prog_name="fossil")  # also as `python -m fossil`
-    except FossilError as error:
-        typer.secho(f"error: {error.what}", fg="red", err=True)
-        if error.remedy:
-            typer.echo(f"remedy: {error.remedy}", err=True)
-        sys.exit(error.exit_status)
-    except SystemExit as end:
-        if end.code == 130:  # Ctrl-C outside the training loop
-            _say_interrupted()
-        raise
-    except Exception as error:
-        if not _comes_from_interrupt(error):
-            raise
-        _say_interrupted()
-        sys.exit(130)
+        with hearing_interrupts(interrupts, ctrl_c=False):
+            status = app(prog_name="fossil", standalone_mode=False) or Status.DONE  # also as `python -m fossil`
+        if sys.stdout is not None:  # which is so where it was closed
+            sys.stdout.flush()
+    except SystemExit:
+        raise  # what was to be said is said
+    except BrokenPipeError:
+        status = Status.UNHEARD
+    except BaseException as error:
+        status = _end(error)
+    _let_go_of_output()
+    if status == Status.INTERRUPTED:  # Ctrl-C, or a signal like it, outside the training loop
+        say("interrupted", "what is on disk is whole; a run goes on with --resume")
+        status = interrupts.exit_status
+    sys.exit(status)
 
 
-def _say_interrupted() -> None:
-    typer.echo("interrupted: what is on disk is whole; a run goes on with --resume", err=True)
+def _let_go_of_output() -> None:
+    """Write what is left of the output; where nobody takes it, Python must not try once more when it ends."""
+    try:
+        if sys.stdout is not None:  # which is so where it was closed
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end(error: BaseException) -> int:
+    """Say what ended the command; return its status."""
+    if _comes_from_interrupt(error):
+        return Status.INTERRUPTED
+    if isinstance(error, typer.Abort) and error.__cause__ is not None:  # Typer's name for the end of a file
+        error = error.__cause__
+    if hasattr(error, "format_message"):  # Typer does not like the line; its exceptions have no public name
+        if type(error).__name__ != "NoArgsIsHelpError":  # which has shown the help
+            path = getattr(getattr(error, "ctx", None), "command_path", "fossil")
+            refuse(FossilError(str(error.format_message()), remedy=f"See what is accepted with: {path} --help"))
+        return Status.REFUSED
+    told = explained(error)
+    return own_up(error) if told is None else refuse(told)
 
 
 def _comes_from_interrupt(error: BaseException) -> bool:
     """Tell whether Ctrl-C is behind an error: Python wraps one that is heard while an import makes a class."""
+    if isinstance(error, FossilError):  # which says itself what happened
+        return False
     cause = error.__cause__
-    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _comes_from_interrupt(cause))
+    return isinstance(error, KeyboardInterrupt) or (cause is not None and _comes_from_interrupt(cause))
+
+
+class _Messages(logging.Handler):
+    """Prints what the package logs, which is little."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message without the name of its logger."""
+        say("note", record.getMessage())
 
 
 def _show_warning(
@@ -82,6 +125,6 @@ def _show_warning(
 ) -> None:
     if issubclass(category, FossilWarning):
         text = message.args[0] if isinstance(message, Warning) else message  # with flags; `str` has Python's keywords
-        typer.secho(f"warning: {text}", fg="yellow", err=True)
+        say("warning", str(text), "yellow")
     else:
-        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+        say("warning", f"{category.__name__} at {filename}:{lineno}: {message}", "yellow")

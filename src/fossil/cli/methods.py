@@ -53,7 +53,7 @@ def _settings(kind: type[Method[Any]]) -> Table:
     notes = [
         f"{kind.title}: {kind.paper}",
         f"presets: {', '.join(kind.presets)}, the first by default",
-        f"epochs: {kind.epochs}, unless the recipe of a graph or --epochs says otherwise"
+        f"epochs: {kind.epochs_in_words()} unless the recipe of a graph or --epochs says otherwise"
         if kind.trained
         else "epochs: none, nothing is trained",
         f"recipes: {', '.join(recipes(kind.name)) or 'none'}",

@@ -1,10 +1,12 @@
-"""What is printed, exactly as it is: names and ids of the user's may look like markup, and must come out unchanged."""
+"""What the commands print."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from fossil.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,17 +15,12 @@ if TYPE_CHECKING:
     from fossil.report.tables import Format, Table
     from fossil.runs.embeddings import FitResult
 
-_UNBOUNDED = 100_000  # columns: wider than any line
-
 
 def plain_console() -> Console:
-    """Return a console that interprets nothing in a text."""
-    from rich.console import Console
+    """Return the console of standard output."""
+    from fossil.report.terminal import PlainConsole
 
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:  # a pipe or a file has no width to wrap or cut at
-        console.soft_wrap, console.width = True, _UNBOUNDED
-    return console
+    return PlainConsole()
 
 
 def show_table(console: Console, table: Table, form: Format) -> None:
@@ -31,7 +28,10 @@ def show_table(console: Console, table: Table, form: Format) -> None:
     from fossil.report.tables import Format, as_rich, render
 
     if form is not Format.TABLE:
-        print(render(table, form), file=console.file)
+        text = render(table, form)
+        if form is Format.CSV and console.is_terminal:  # the values as they are, for programs alone
+            text = "\n".join(map(printable, text.split("\n")))
+        print(text, file=console.file)
         return
     console.print(as_rich(table), soft_wrap=False)
     for note in table.notes:
@@ -41,10 +41,11 @@ def show_table(console: Console, table: Table, form: Format) -> None:
 @contextmanager
 def scoring_bar() -> Iterator[Callable[[float], None]]:
     """Show on a terminal which share of the scoring is done, and nothing elsewhere; yields what to tell it to."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    from fossil.report.terminal import PlainConsole
+
+    console = PlainConsole(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("scoring", total=1.0)
         yield lambda share: bar.update(task, completed=share)

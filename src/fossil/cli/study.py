@@ -1,0 +1,209 @@
+"""`fossil study`: many trainings from one file, each done once, and their tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from fossil.report.tables import Format
+
+if TYPE_CHECKING:
+    from fossil.studies.plan import StudyPlan
+    from fossil.studies.results import Results
+    from fossil.studies.store import Store
+
+app = typer.Typer(
+    help="Whole comparisons from one file: plan, run, and look at tables and figures.", no_args_is_help=True
+)
+
+File: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="The study file, such as studies/table2.yaml.")]
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder to write to; NAME-export beside FILE.")
+]
+Kind: TypeAlias = Annotated[Format, typer.Option("--format", help="How tables are printed.")]
+
+
+@app.command("plan")
+def plan(file: File, form: Kind = Format.TABLE) -> None:
+    """Say how many trainings are missing, and what they will take as far as that was measured; train nothing."""
+    from fossil.cli.show import plain_console, show_table
+    from fossil.studies.overview import plan_table
+
+    show_table(plain_console(), plan_table(_results(file)), form)
+
+
+@app.command("run")
+def run(
+    file: File,
+    jobs: int = typer.Option(1, min=1, help="Processes that train at once; the cores are shared out between them."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
+    seconds: float | None = typer.Option(None, min=0, help="Start no further training after this long."),
+    retry_failed: bool = typer.Option(False, "--retry-failed", help="Try again what failed before."),
+) -> None:
+    """Train and score what is missing; several of these commands at once share the work."""
+    import time
+
+    from fossil.cli.show import plain_console
+    from fossil.studies.execute import Options, run_study
+    from fossil.studies.overview import summary_line
+    from fossil.studies.plan import open_study
+    from fossil.studies.progress import LiveReport
+    from fossil.studies.results import Results
+    from fossil.studies.store import Store
+
+    now, console = time.time(), plain_console()
+    plan, graphs = open_study(file, download=True)
+    store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+    for column, reason in plan.unreadable.items():
+        console.print(f"{plan.columns[column]} is left out: {reason}")
+    options = Options(
+        device=device,
+        jobs=jobs,
+        deadline=None if seconds is None else now + seconds,
+        retry_before=now if retry_failed else None,
+    )
+    with LiveReport(plan, store, options) as reporter:
+        run_study(plan, graphs, store, options, reporter)
+    console.print(summary_line(Results(plan, store)))
+    console.print(f"next: fossil study table {file}")
+
+
+@app.command("search")
+def search(file: File, device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0.")) -> None:
+    """Search settings for every method on every graph, with equal budgets and sealed test labels."""
+    from fossil.cli.search_report import LiveSearch
+    from fossil.cli.show import plain_console, show_table
+    from fossil.studies.plan import open_study
+    from fossil.studies.store import Store
+    from fossil.studies.study_search import StudySearch, run_searches, searches_table, wanted
+
+    console = plain_console()
+    plan, graphs = open_study(file, download=True)
+    wanted(plan)
+    Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+
+    def listener(one: StudySearch) -> LiveSearch:
+        console.print(f"{one.row} on {one.graph} → {one.folder}")
+        return LiveSearch(console, percent=True)
+
+    results = run_searches(plan, graphs, listener, device)
+    show_table(console, searches_table(plan, results), Format.TABLE)
+    console.print(f"next: fossil study freeze {file}")
+
+
+@app.command("freeze")
+def freeze(file: File) -> None:
+    """Freeze the settings that the searches found and open the test labels; counted, and no search goes on after it."""
+    from fossil.cli.show import plain_console
+    from fossil.studies.plan import open_study
+    from fossil.studies.store import Store
+    from fossil.studies.study_search import freeze_study
+
+    plan, graphs = open_study(file)
+    Store.open(plan.study.folder_of_records(file), plan.study.name, file)
+    times = freeze_study(plan, graphs)
+    console = plain_console()
+    console.print(f"settings are frozen; test labels were opened {times} time{'' if times == 1 else 's'}")
+    console.print(f"next: fossil study run {file}")
+
+
+@app.command("status")
+def status(file: File, form: Kind = Format.TABLE) -> None:
+    """Say what is done, what failed and why, and what is being trained now."""
+    from fossil.cli.show import plain_console, show_table
+    from fossil.studies.overview import status_table
+
+    plan, store = _open(file)
+    show_table(plain_console(), status_table(plan, store), form)
+
+
+@app.command("table")
+def table(
+    file: File,
+    name: str | None = typer.Option(None, "--table", help="One of the tables of the study; all when nothing is said."),
+    form: Kind = Format.TABLE,
+) -> None:
+    """Print the tables of the study from what is done so far."""
+    from fossil.cli.show import plain_console, show_table
+    from fossil.studies.overview import tables_named
+
+    console = plain_console()
+    for made in tables_named(_results(file), name).values():
+        show_table(console, made, form)
+        if form is Format.MARKDOWN:
+            console.print()
+
+
+@app.command("figure")
+def figure(
+    file: File,
+    name: str | None = typer.Option(None, "--figure", help="One of the figures; all when nothing is said."),
+    out: Out = None,
+) -> None:
+    """Draw the figures of the study as PNG and SVG."""
+    from fossil.cli.show import plain_console
+    from fossil.studies.overview import draw_figures
+
+    for path in draw_figures(_results(file), name, _folder(file, out)):
+        plain_console().print(str(path))
+
+
+@app.command("export")
+def export(
+    file: File,
+    out: Out = None,
+    forms: list[Format] = typer.Option(
+        [Format.CSV, Format.MARKDOWN, Format.LATEX, Format.JSON], "--format", help="One or several."
+    ),
+    records: bool = typer.Option(False, "--records", help="Also every record, one a line, for `fossil study import`."),
+) -> None:
+    """Write every table to files: CSV, Markdown, LaTeX and JSON, with the best and the second best set apart."""
+    from fossil.cli.show import plain_console
+    from fossil.studies.overview import export_records, export_tables
+
+    results, folder = _results(file), _folder(file, out)
+    written = export_tables(results, folder, forms)
+    if records:
+        written.append(export_records(results, folder))
+    for path in written:
+        plain_console().print(str(path))
+
+
+@app.command("import")
+def import_(
+    file: File,
+    records: list[Path] = typer.Argument(..., metavar="RECORDS", help="Files of JSON records, one a line."),
+) -> None:
+    """Take over trainings that were done elsewhere: other stores' records, and those of benchmarks/accuracy.py."""
+    from fossil.cli.show import plain_console
+    from fossil.studies.imports import import_records
+    from fossil.studies.plan import open_study
+    from fossil.studies.store import Store
+
+    plan, graphs = open_study(file)
+    store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+    for path in records:
+        taken = import_records(plan, graphs, store, path)
+        plain_console().print(f"{path}: {taken}")
+
+
+def _open(file: Path) -> tuple[StudyPlan, Store]:
+    from fossil.studies.plan import open_study
+    from fossil.studies.store import Store
+
+    plan, _ = open_study(file)
+    return plan, Store.open(plan.study.folder_of_records(file), plan.study.name, file)
+
+
+def _results(file: Path) -> Results:
+    from fossil.studies.results import Results
+
+    return Results(*_open(file))
+
+
+def _folder(file: Path, out: Path | None) -> Path:
+    from fossil.studies.file import read_study
+
+    return out or file.parent / f"{read_study(file).name}-export"
