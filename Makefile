@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint mutants clean
+.PHONY: demo test lint mutants drill lock clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --out demo-run
@@ -25,13 +25,29 @@ SAMPLE ?= 200
 mutants: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/mutate.py --sample $(SAMPLE)
 
-# PyTorch comes first and by exact version, so that nothing else pulls in another build of it.
-$(STAMP): pyproject.toml constraints.txt
+# Damages files, kills trainings and starts two at once; an hour or so on two cores. It goes on where it was.
+CASES ?= 10000
+drill: $(STAMP)
+	$(BIN)/python tests/drill/drill.py --cases $(CASES) --write
+
+# Everything but PyTorch comes from the lock, with hashes. PyTorch comes by exact version from wherever pip finds it: builds for
+# a CPU and for each CUDA have hashes of their own. What it needs of the lock is then there; a CUDA build brings its libraries.
+$(STAMP): pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
 	touch $(STAMP)
+
+# Renews requirements.lock: the newest versions that fit together, for all Pythons and systems, without PyTorch and CUDA.
+lock:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --extra dev --constraint constraints.txt --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file $(VENV)/lock.txt
+	{ echo "# Written by \`make lock\`. What \`make\` installs beside PyTorch, whose version is in constraints.txt."; \
+	  awk '/^[^ ]/ { kept = !/^(torch=|nvidia-|cuda-)/ } kept' $(VENV)/lock.txt; } > requirements.lock
 
 clean:
 	rm -rf $(VENV) demo-run

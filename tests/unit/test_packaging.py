@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
@@ -47,3 +51,63 @@ def test_the_versions_of_pytorch_are_the_same_everywhere() -> None:
 def test_a_build_for_the_cpu_can_be_chosen() -> None:
     for page in ("README.md", "docs/start.md"):
         assert "--index-url https://download.pytorch.org/whl/cpu" in (ROOT / page).read_text(encoding="utf-8")
+
+
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def wanted(names: list[str]) -> list[Requirement]:
+    """What the package and these extras ask for, and extras of extras; without PyTorch, which no lock can name."""
+    found: list[Requirement] = []
+    for one in map(Requirement, names):
+        if one.name == PROJECT["name"]:
+            found += wanted([name for extra in one.extras for name in EXTRAS[extra]])
+        elif one.name != "torch":
+            found.append(one)
+    return found
+
+
+def locked(python: str) -> dict[str, Version]:
+    """The version of each package on Linux with a version of Python."""
+    here = {"python_full_version": f"{python}.1", "python_version": python, "sys_platform": "linux"}
+    pins = [Requirement(line.removesuffix(" \\")) for line in LOCK.splitlines() if re.match(r"\w", line)]
+    mine = [pin for pin in pins if pin.marker is None or pin.marker.evaluate(here)]
+    assert len({pin.name for pin in mine}) == len(mine)
+    return {pin.name: Version(next(iter(pin.specifier)).version) for pin in mine}
+
+
+@pytest.mark.parametrize("python", minors(*range_in_readme("Python")))
+def test_the_lock_has_what_is_asked_for(python: str) -> None:
+    found = locked(python)
+    for one in wanted([*PROJECT["dependencies"], f"{PROJECT['name']}[dev]"]):
+        assert found[canonicalize_name(one.name)] in one.specifier, one
+    assert {"hatchling", "editables"} <= found.keys()  # with which the package itself is installed
+    assert "torch" not in found and not any(name.startswith(("nvidia-", "cuda-")) for name in found)
+
+
+def test_every_line_of_the_lock_has_a_version_and_hashes_and_no_address() -> None:
+    blocks = re.split(r"\n(?=\w)", LOCK)[1:]
+    assert len(blocks) > 50
+    for block in blocks:
+        assert re.fullmatch(
+            r"[\w.-]+==[\w.]+( ; [^\\]+)? (\\\n    --hash=sha256:[0-9a-f]{64} ?)+", block.rstrip() + " "
+        ), block
+    assert "://" not in LOCK
+
+
+WITHOUT = """
+import sys
+sys.modules["torch_geometric"] = sys.modules["networkx"] = None
+sys.argv[0] = "fossil"
+from fossil.cli.main import run
+run()
+"""
+
+
+def test_a_graph_is_embedded_without_torch_geometric_and_networkx(tmp_path: Path) -> None:
+    words = ("embed", "csbm:nodes=60,features=6", "--method", "dgi", "--epochs", "1", "--device", "cpu", "--out")
+    command = [sys.executable, "-c", WITHOUT, *words, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "embeddings.npz").exists()
