@@ -40,7 +40,9 @@ def test_a_method_is_shown_with_its_settings_presets_and_recipes(name: str) -> N
     assert [cells[0] for cells in rows(printed) if cells[0]] == list(kind.Config.model_fields)
     assert f"presets: {', '.join(kind.presets)}," in printed
     assert f"recipes: {', '.join(recipes(name))}" in printed
-    assert (f"epochs: {kind.epochs}," if kind.trained else "epochs: none, nothing is trained") in printed
+    assert (
+        f"epochs: {kind.epochs_in_words()} unless" if kind.trained else "epochs: none, nothing is trained"
+    ) in printed
 
 
 def test_an_unknown_method_is_refused() -> None:

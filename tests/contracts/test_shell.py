@@ -13,6 +13,7 @@ import pytest
 from fossil.cli.main import run
 from fossil.datasets.catalog import names
 from fossil.evaluation.protocol import PROTOCOLS
+from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import get_method, methods
 
 AS_MODULE = (sys.executable, "-m", "fossil")
@@ -51,7 +52,8 @@ def test_a_shell_can_complete_what_has_a_name() -> None:
     assert offered("fossil embed ") == offered("fossil data describe ") == list(names())
     assert offered("fossil embed co") == [name for name in names() if name.startswith("co")] != []
     assert offered("fossil embed cora --method ") == offered("fossil methods --method ") == sorted(methods())
-    assert offered("fossil embed cora --preset ") == list(get_method("fossil").presets)
+    assert offered("fossil embed cora --preset ") == list(get_method(DEFAULT_METHOD).presets)
+    assert offered("fossil embed cora --method fossil --preset ") == list(get_method("fossil").presets)
     assert offered("fossil embed cora --method dssl --preset ") == list(get_method("dssl").presets)
     assert offered("fossil embed cora --method nosuch --preset ") == []
     settings = [f"{name}=" for name in get_method("dgi").Config.model_fields]

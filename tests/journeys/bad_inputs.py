@@ -6,9 +6,12 @@ messages as a Markdown table.
 
 from __future__ import annotations
 
+import io
+import os
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,13 +196,16 @@ asked("a misspelt data set", "korra")
 asked("a path that does not exist", "town/people.csv")
 asked("an unknown setting", "digits", "--set", "alhpa=0.3")
 asked("an impossible value", "digits", "--set", "alpha=2")
-asked("a setting that has no effect beside the others", "digits", "--set", "gcnii_layers=4")
+asked("a setting that has no effect beside the others", "digits", "--method", "fossil", "--set", "gcnii_layers=4")
 asked("a word where a number belongs", "digits", "--set", "width=wide")
 asked("`--set` without a value", "digits", "--set", "alpha")
 asked("no epochs", "digits", "--epochs", "0")
 asked("a seed out of range", "digits", "--seed", "-1")
-asked("weights that fit in no memory", "digits", "--set", "width=1000000000000000")
-asked("an unknown preset", "digits", "--preset", "papre")
+asked("a width that is a mistake", "digits", "--set", "width=1000000000000000")
+asked("a value that YAML cannot read", "digits", "--set", 'alpha=!!int ""')
+asked("a value that refers to itself", "digits", "--set", "alpha=&a [*a]")
+asked("a graph on the spot that fits in no memory", "csbm:nodes=1000000000,features=10000")
+asked("an unknown preset", "digits", "--method", "fossil", "--preset", "papre")
 asked("an unknown method", "digits", "--method", "fosil")
 asked("a method whose name is like no other", "digits", "--method", "word2vec")
 case("epochs for a method without training")(lambda folder: with_method("digits", "prop"))
@@ -300,6 +306,22 @@ def _(folder: Path) -> list[str]:
     return embed("town.npz")
 
 
+@case("an `.npz` file that says it holds a million millions of numbers")
+def _(folder: Path) -> list[str]:
+    np.savez(folder / "town.npz", edge_index=np.array([[0, 1], [1, 2]]))
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    with zipfile.ZipFile(folder / "town.npz", "a") as archive:
+        archive.writestr("x.npy", stream.getvalue())
+    return embed("town.npz")
+
+
+@case("labels that are negative numbers")
+def _(folder: Path) -> list[str]:
+    np.savez(folder / "town.npz", x=np.eye(3), edge_index=np.array([[0, 1], [1, 2]]), y=np.array([0, 1, -100]))
+    return embed("town.npz")
+
+
 @case("an `.npz` file without edges")
 def _(folder: Path) -> list[str]:
     np.savez(folder / "town.npz", x=np.eye(5))
@@ -316,6 +338,20 @@ def _(folder: Path) -> list[str]:
 def _(folder: Path) -> list[str]:
     halve("nodes.parquet")(write_town(folder / "town", NODES, ".parquet"))
     return embed("town")
+
+
+@case("a named pipe in place of a file")
+def _(folder: Path) -> list[str]:
+    os.mkfifo(folder / "town.graphml")
+    return embed("town.graphml")
+
+
+@case("a published file that is damaged", env={"FOSSIL_DATA": "data"})
+def _(folder: Path) -> list[str]:
+    (folder / "data" / "Planetoid" / "Cora" / "raw").mkdir(parents=True)
+    for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):
+        (folder / "data" / "Planetoid" / "Cora" / "raw" / f"ind.cora.{part}").write_text("damaged")
+    return embed("cora")
 
 
 @case("a file of another kind")

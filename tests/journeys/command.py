@@ -52,8 +52,16 @@ def in_process(
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
     command = [*PROGRAM, *map(str, arguments)]
+    # Python does not notice that half of a module's bytecode was written, and would stumble over it ever after.
+    further = {} if largest_file is None else {"PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        command, cwd=cwd, env=environment(env), preexec_fn=limit, capture_output=True, text=True, timeout=120
+        command,
+        cwd=cwd,
+        env=environment({**(env or {}), **further}),
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 

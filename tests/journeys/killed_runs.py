@@ -3,9 +3,9 @@
 What a killed run leaves behind changes only when a file is opened for writing, renamed or removed. Python announces
 these moments to audit hooks, so a step can end itself with SIGKILL exactly there, on every machine alike.
 
-Usage: python killed_runs.py STEPS.json, which prints one result a step. A step is a mapping with `out` (the folder
-that is watched), `arguments` and `kill`: None, the number of the change to die at, or a fraction of the changes that
-the first step made.
+Usage: python killed_runs.py STEPS.json [MODULE ...], which prints one result a step. A step is a mapping with `out`
+(the folder that is watched), `arguments` and `kill`: None, the number of the change to die at, or a fraction of the
+changes that the first step made. The modules are imported once, before the first step.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def play(step: dict[str, Any], kill_at: int | None) -> dict[str, Any]:
     files = {
         str(path.relative_to(step["out"])): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(Path(step["out"]).rglob("*"))
+        if path.is_file()
     }
     return {"status": os.waitstatus_to_exitcode(status), "changes": int(changes or 0), "files": files}
 
@@ -82,7 +83,7 @@ def _live(step: dict[str, Any], kill_at: int | None, report: int) -> None:
 
 def main() -> None:
     """Play the steps of a file and print their results."""
-    for module in NEEDED:
+    for module in (*NEEDED, *sys.argv[2:]):
         importlib.import_module(module)
     results: list[dict[str, Any]] = []
     for step in json.loads(Path(sys.argv[1]).read_text()):

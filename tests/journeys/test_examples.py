@@ -46,9 +46,9 @@ def test_most_nodes_of_the_altered_copy_are_found_again(tmp_path: Path, seed: st
 def test_the_demo_embeds_scores_and_draws(tmp_path: Path) -> None:
     said = run_example("demo.py", "--out", "demo-run", "--epochs", "2", cwd=tmp_path)
     with np.load(tmp_path / "demo-run" / "embeddings.npz") as stored:
-        assert stored["vectors"].shape == (1797, 128)
+        assert stored["vectors"].shape == (1797, 5 * (64 + 64))
     assert (tmp_path / "demo-run" / "map.png").read_bytes().startswith(PNG)
-    accuracy = re.search(r"FOSSIL embeddings\D+([\d.]+) %", said)
+    accuracy = re.search(r"FOSSIL with channels\s+│\s+([\d.]+) %", said)
     assert accuracy is not None, said
     assert float(accuracy[1]) > 50  # one in ten is chance
     run_example("demo.py", "--epochs", "1", cwd=tmp_path)  # its own folder may be replaced

@@ -95,7 +95,7 @@ def test_a_map_is_drawn_later_and_replaced_when_asked(place: Path) -> None:
     assert drawn.startswith(b"\x89PNG")
     assert here("map", "one", "--colour", "none", "--force", cwd=place).status == 0
     assert (place / "one" / "map.png").read_bytes() != drawn
-    assert here("map", "one", "--out", "figures/one.svg", "--color", "lambda", cwd=place).status == 0
+    assert here("map", "one", "--out", "figures/one.svg", "--color", "channel", cwd=place).status == 0
     assert "<svg" in (place / "figures" / "one.svg").read_text()
 
 

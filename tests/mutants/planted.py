@@ -27,6 +27,12 @@ _AGREEMENT = "src/fossil/nn/agreement.py"
 _WITH_CHANNELS = "src/fossil/methods/fossil_channels/method.py"
 _OF_CHANNELS = ("tests/unit/methods/test_fossil_channels.py",)
 _COMPARING = ("tests/unit/evaluation/test_evaluate.py", "tests/unit/report/test_scores_table.py")
+_SEARCH = ("tests/unit/studies/test_search.py",)
+_COMPARISON = ("tests/unit/evaluation/test_comparison.py",)
+_STUDY_KEYS = ("tests/unit/studies/test_study_plan.py",)
+_STUDY_STORE = ("tests/unit/studies/test_study_store.py",)
+_STUDY_RUNS = ("tests/unit/studies/test_study_execute.py",)
+_STUDY_TABLES = ("tests/unit/studies/test_study_tables.py",)
 _SCORING = ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py")
 
 
@@ -396,6 +402,88 @@ PLANTED: tuple[Planted, ...] = (
         "nn.functional.softplus(fake).mean()", "nn.functional.softplus(-fake).mean()",
         ("tests/unit/nn/test_discriminators.py",),
     ),
+    # Studies.
+    Planted(
+        "another seed is the same training", "src/fossil/studies/plan.py",
+        '            "seed": config.seed,\n        }',
+        "        }",
+        _STUDY_KEYS,
+    ),
+    Planted(
+        "another version of a method is the same training", "src/fossil/studies/plan.py",
+        '"version": get_method(config.method).version',
+        '"version": 1',
+        _STUDY_KEYS,
+    ),
+    Planted(
+        "scores against other labels are the same scores", "src/fossil/studies/plan.py",
+        '"truth": truth_of(graph, rule)',
+        '"truth": ""',
+        _STUDY_KEYS,
+    ),
+    Planted(
+        "a cell has two owners", "src/fossil/runs/lock.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        _STUDY_STORE,
+    ),
+    Planted(
+        "a claim on a file that is gone", "src/fossil/runs/lock.py",
+        "return os.path.samestat(path.stat(), os.fstat(descriptor))",
+        "return True",
+        _STUDY_STORE,
+    ),
+    Planted(
+        "scores on fewer splits serve those who want more", "src/fossil/studies/store.py",
+        "set(scoring.seeds) <= set(found.seeds)",
+        "bool(found.seeds)",
+        _STUDY_STORE,
+    ),
+    Planted(
+        "a cell that somebody finished is done again", "src/fossil/studies/execute.py",
+        "                if options.is_done(store.read(cell.key), cell):", "                if False:",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "what failed is tried again and again", "src/fossil/studies/store.py",
+        "return bool(self.failed) or all(",
+        "return all(",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "a study reports validation as test", "src/fossil/studies/train.py",
+        "accuracies=tuple(one.accuracy for",
+        "accuracies=tuple(one.validation_accuracy for",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "a full disk is the failure of a method", "src/fossil/studies/train.py",
+        "if isinstance(error, RunError) and isinstance(error.__cause__, OSError):", "if False:",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "a study marks those who beat untrained vectors", "src/fossil/studies/tables.py",
+        "least.interval.low) > 0",
+        "least.interval.low) < 0",
+        _STUDY_TABLES,
+    ),
+    Planted(
+        "the worse of the untrained rows of a study is to be beaten", "src/fossil/studies/tables.py",
+        "least = min(differences",
+        "least = max(differences",
+        _STUDY_TABLES,
+    ),
+    Planted(
+        "differences between encoders of different splits", "src/fossil/studies/results.py",
+        "shared = [split for split in own[seed] if split in other[seed]]",
+        "shared = [split for split in other[seed] if split in own[seed]][:1]",
+        _STUDY_TABLES,
+    ),
+    Planted(
+        "who trains on labels is the best of a study", "src/fossil/studies/tables.py",
+        " and not results.plan.rows[row].kind.needs_labels", " and True",
+        _STUDY_TABLES,
+    ),
     # Evaluation.
     Planted(
         "the table script scores on one split", "benchmarks/accuracy.py",
@@ -502,5 +590,64 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "edges that are used called ignored", "src/fossil/runs/summary.py",
         '["mean"] < _IGNORED', '["mean"] > _IGNORED', ("tests/unit/runs/test_summary.py",),
+    ),
+    Planted(
+        "the labels of test nodes left in a sealed graph", "src/fossil/studies/sealed.py",
+        "left[tests[0]] = -1", "left[tests[0]] = left[tests[0]]", ("tests/unit/studies/test_sealed.py",),
+    ),
+    Planted(
+        "a search told the labels of all nodes by its hash", "src/fossil/studies/sealed.py",
+        "return SealedGraph(replace(sealed, published_splits={}), protocol, splits)",
+        "return SealedGraph(replace(graph, published_splits={}), protocol, splits)",
+        ("tests/unit/studies/test_sealed.py",),
+    ),
+    Planted(
+        "a trial that was under way forgotten", "src/fossil/studies/search.py",
+        "under_way = [one for one in waiting if one.state is optuna.trial.TrialState.RUNNING]", "under_way = []",
+        _SEARCH,
+    ),
+    Planted(
+        "encoders of a trial that were done trained again", "src/fossil/studies/search.py",
+        'values, usage = list(kept.get("values", [])), Usage.read(kept)', "values, usage = [], Usage.read(kept)",
+        _SEARCH,
+    ),
+    Planted(
+        "proposals that depend on when the search was begun", "src/fossil/studies/search.py",
+        'seed=derive(plan.seed, "search", number, name) % 2**32', "seed=None", _SEARCH,
+    ),
+    Planted(
+        "the best trial taken from those over the limits", "src/fossil/studies/trials.py",
+        "if one.is_complete and one.feasible]", "if one.is_complete]",
+        ("tests/unit/studies/test_search.py::test_what_takes_too_long_is_never_the_best",),
+    ),
+    Planted(
+        "settings searched on after a look at test labels", "src/fossil/studies/search.py",
+        "if Openings(out).all:", "if False:", _SEARCH,
+    ),
+    Planted(
+        "frozen settings scored with the seeds that chose them", "src/fossil/studies/freeze.py",
+        "seeds = range(plan.encoders, plan.encoders + encoders)", "seeds = range(encoders)", _SEARCH,
+    ),
+    Planted(
+        "Holm's correction with the factor of the last", "src/fossil/evaluation/comparison.py",
+        "np.arange(len(p), 0, -1)", "np.arange(1, len(p) + 1)", _COMPARISON,
+    ),
+    Planted(
+        "Holm's correction without its running maximum", "src/fossil/evaluation/comparison.py",
+        "np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))", "p[order] * np.arange(len(p), 0, -1)",
+        _COMPARISON,
+    ),
+    Planted(
+        "letters of groups that others contain", "src/fossil/evaluation/comparison.py",
+        "columns = [one for one in unique if not any(one < other for other in unique)]", "columns = unique",
+        _COMPARISON,
+    ),
+    Planted(
+        "ranks from the worst", "src/fossil/evaluation/comparison.py",
+        "rankdata(-table, axis=0)", "rankdata(table, axis=0)", _COMPARISON,
+    ),
+    Planted(
+        "a bootstrap of ten encoders", "src/fossil/evaluation/comparison.py",
+        "return t_p(sample) if len(sample) < FEWEST_FOR_THE_BOOTSTRAP else", "return", _COMPARISON,
     ),
 )  # fmt: skip
