@@ -165,9 +165,8 @@ def _facts(kind: Kind) -> str:
     if not kind.trained:
         return f"- {code(kind.name)}: {kind.paper}. Nothing is trained, and no labels are read."
     reads = "reads labels" if kind.needs_labels else "sees no labels"
-    return (
-        f"- {code(kind.name)}: {kind.paper}. Training {reads}; {kind.epochs:,} epochs unless a recipe says otherwise."
-    )
+    length = f"{kind.epochs_in_words()} epochs unless a recipe says otherwise"
+    return f"- {code(kind.name)}: {kind.paper}. Training {reads}; {length}."
 
 
 def _commands(kind: Kind) -> str:

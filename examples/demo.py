@@ -1,4 +1,4 @@
-"""Train FOSSIL on scikit-learn's handwritten digits, joined into a nearest-neighbour graph, and see what it learnt.
+"""Train on scikit-learn's handwritten digits, joined into a nearest-neighbour graph, and see what was learnt.
 
 Run with `make demo`, or `python examples/demo.py --out demo-run`.
 """
@@ -19,7 +19,7 @@ from fossil.evaluation.protocol import protocol
 from fossil.evaluation.statistics import Summary, paired_difference
 from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.report.map import draw_map
-from fossil.runs.loop import TrainingInterruptedError
+from fossil.runs.interrupts import TrainingInterruptedError
 
 SPLITS = range(10)
 OWN_FOLDER = Path("demo-run")  # the demo may replace what it left there before, and nothing else
@@ -49,19 +49,25 @@ def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
         raise RunError(f"{out} already holds a run.", remedy="Replace it with --force, or choose another --out.")
     console, began = Console(), time.perf_counter()
 
-    console.print("FOSSIL on 1,797 handwritten digits; the labels are never seen in training.")
+    console.print("FOSSIL with channels on 1,797 handwritten digits; the labels are never seen in training.")
     result = fossil.embed(
         "digits",
         out=out,
         force=force,
         epochs=epochs,
-        settings={"hidden": 256, "width": 128},
+        settings={"hidden": 256, "width": 64},
         progress=True,
     )
     console.print("scoring on 10 splits ...")
     rule = protocol("paper").updated({"nodes_per_class": 5, "per_class_graphs": ("digits",)})
     task = NodeClassification(rule)
-    learnt, raw = (task.score(vectors, result.graph, SPLITS) for vectors in (result.vectors, result.graph.features))
+    untrained = fossil.embed("digits", method="prop")
+    inputs = {
+        "raw pixels": result.graph.features,
+        "pixels propagated along the edges": untrained.vectors,
+        "FOSSIL with channels": result.vectors,
+    }
+    scores = {name: task.score(vectors, result.graph, SPLITS) for name, vectors in inputs.items()}
 
     table = Table(
         "input of the linear probe",
@@ -69,21 +75,20 @@ def demonstrate(out: Path, epochs: int, *, force: bool) -> None:
         "95 % t-interval over 10 splits",
         title="Test accuracy, 5 labels per digit",
     )
-    for name, scores in {"raw pixels": raw, "FOSSIL embeddings": learnt}.items():
-        summary = rule.summarize([s.accuracy for s in scores])
+    accuracies = {name: [split.accuracy for split in found] for name, found in scores.items()}
+    for name, values in accuracies.items():
+        summary = rule.summarize(values)
         table.add_row(name, f"{100 * summary.mean:.2f} %", ends(summary, ".2f"))
-    gain = paired_difference([s.accuracy for s in learnt], [s.accuracy for s in raw])
-    table.add_row("difference, paired", f"{100 * gain.mean:+.2f}", ends(gain, "+.2f"))
+    raw, propagated, learnt = accuracies.values()
+    for name, others in {"gain over raw pixels": raw, "gain over propagated pixels": propagated}.items():
+        gain = paired_difference(learnt, others)
+        table.add_row(f"{name}, paired", f"{100 * gain.mean:+.2f}", ends(gain, "+.2f"))
     console.print(table)
     console.print(rule.describe("digits"), highlight=False)
 
-    fusion = fossil.load(out).summary["lambda"]
-    low, median, high = (fusion["percentiles"][rank] for rank in ("25", "50", "75"))
-    console.print(
-        f"λ, the weight of structure per node, at inference: mean {fusion['mean']:.3g}, median {median:.3g}, "
-        f"middle half {low:.3g} to {high:.3g}.",
-        highlight=False,
-    )
+    channels = fossil.load(out).summary["channels"]
+    shares = ", ".join(f"{name} {100 * found['share']:.0f} %" for name, found in channels.items())
+    console.print(f"Channels, ways to see a node's surroundings, by share of a vector: {shares}.", highlight=False)
     draw_map(out / "map.png", result)
     console.print(f"Embeddings, history and map.png are in {out}/ ({time.perf_counter() - began:.0f} s).")
 
