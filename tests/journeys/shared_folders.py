@@ -50,7 +50,7 @@ def play(step: dict[str, Any]) -> list[dict[str, Any]]:
     errs = [tempfile.TemporaryFile("w+") for _ in range(step["copies"])]  # noqa: SIM115 - until they are read below
     children = [start(step["arguments"], err) for err in errs]
     if step["signal"] is not None:
-        history, deadline = Path(step["out"]) / "history.jsonl", time.monotonic() + 60
+        history, deadline = Path(step["out"]) / "history.jsonl", time.monotonic() + 300
         while not (history.exists() and history.read_text().count("\n") >= 3) and time.monotonic() < deadline:
             time.sleep(0.002)
         os.kill(children[0], step["signal"])

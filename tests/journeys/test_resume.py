@@ -165,7 +165,7 @@ def test_ctrl_c_says_how_to_go_on(played: Played) -> None:
     process = subprocess.Popen(
         [*PROGRAM, *arguments], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    history, deadline = out / "history.jsonl", time.monotonic() + 60
+    history, deadline = out / "history.jsonl", time.monotonic() + 300
     while not (history.exists() and history.read_text().count("\n") >= 5):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
