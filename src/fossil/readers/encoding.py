@@ -109,8 +109,12 @@ class EncodingPlan:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
+    def from_json(cls, value: Mapping[str, Any], name: str = "This") -> Self:
         """Rebuild a plan from what `to_json` gave.
+
+        Args:
+            value: what it gave.
+            name: what to call it in an error.
 
         Raises:
             GraphError: the value is not an encoding plan.
@@ -123,7 +127,7 @@ class EncodingPlan:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise GraphError(
-                f"This is not an encoding plan ({reason(error)}).", remedy="Use the plan saved beside the model."
+                f"{name} is not an encoding plan ({reason(error)}).", remedy="Use the plan saved beside the model."
             ) from error
 
 

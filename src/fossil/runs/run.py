@@ -91,7 +91,7 @@ class Run:
         with reading(path):
             if "encoding.json" not in self._digests and not (path.exists() or path.is_symlink()):
                 return None
-        return EncodingPlan.from_json(read_json(self._checked("encoding.json")))
+        return EncodingPlan.from_json(read_json(self._checked("encoding.json")), str(path))
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
