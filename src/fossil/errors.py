@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable
 
 SWITCHES = (
-    "attach", "features", "force", "missing-indicator", "recipe", "records", "replay", "resume", "retry-failed",
+    "attach", "features", "force", "missing-indicator", "mps", "recipe", "records", "replay", "resume", "retry-failed",
     "structural-features",
 )  # fmt: skip
 """Flags without a value; `no-` in front turns one off."""

@@ -39,6 +39,7 @@ def run(
     file: File,
     jobs: int = typer.Option(1, min=1, help="Processes that train at once; the cores are shared out between them."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
+    mps: bool = typer.Option(False, "--mps", help="Let the processes share one GPU by NVIDIA's Multi-Process Service."),
     seconds: float | None = typer.Option(None, min=0, help="Start no further training after this long."),
     retry_failed: bool = typer.Option(False, "--retry-failed", help="Try again what failed before."),
 ) -> None:
@@ -46,12 +47,13 @@ def run(
     import time
 
     from fossil.cli.show import plain_console
-    from fossil.studies.execute import Options, run_study
+    from fossil.studies.execute import run_study
     from fossil.studies.overview import summary_line
     from fossil.studies.plan import open_study
     from fossil.studies.progress import LiveReport
     from fossil.studies.results import Results
     from fossil.studies.store import Store
+    from fossil.studies.work import Options
 
     now, console = time.time(), plain_console()
     plan, graphs = open_study(file, download=True)
@@ -61,6 +63,7 @@ def run(
     options = Options(
         device=device,
         jobs=jobs,
+        mps=mps,
         deadline=None if seconds is None else now + seconds,
         retry_before=now if retry_failed else None,
     )
