@@ -41,7 +41,7 @@ def _thread_limits(threads: int) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set variables for processes that are started inside the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -146,7 +146,7 @@ class Pool:
         options = replace(self.options, threads=self.threads)
         arguments = (writing, self.plan, self.graphs.folder, self.store.root, options, place)
         process = context.Process(target=_live, args=arguments, daemon=True)
-        with _environment(self.environment):
+        with environment(self.environment):
             process.start()
         writing.close()
         return _Worker(process, reading, place)
