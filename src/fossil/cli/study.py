@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -25,6 +26,13 @@ Out: TypeAlias = Annotated[
 Kind: TypeAlias = Annotated[Format, typer.Option("--format", help="How tables are printed.")]
 
 
+class Executor(StrEnum):
+    """Who trains."""
+
+    PROCESSES = "processes"
+    RAY = "ray"
+
+
 @app.command("plan")
 def plan(file: File, form: Kind = Format.TABLE) -> None:
     """Say how many trainings are missing, and what they will take as far as that was measured; train nothing."""
@@ -37,9 +45,13 @@ def plan(file: File, form: Kind = Format.TABLE) -> None:
 @app.command("run")
 def run(
     file: File,
-    jobs: int = typer.Option(1, min=1, help="Processes that train at once; the cores are shared out between them."),
+    jobs: int | None = typer.Option(
+        None, min=1, help="Trainings at once, which share the cores; 1, or on a Ray cluster as many as it has room for."
+    ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     mps: bool = typer.Option(False, "--mps", help="Let the processes share one GPU by NVIDIA's Multi-Process Service."),
+    executor: Executor = typer.Option(Executor.PROCESSES, help="Processes of this machine, or a Ray cluster."),
+    address: str | None = typer.Option(None, help="HOST:PORT of the Ray cluster; one on this machine by default."),
     seconds: float | None = typer.Option(None, min=0, help="Start no further training after this long."),
     retry_failed: bool = typer.Option(False, "--retry-failed", help="Try again what failed before."),
 ) -> None:
@@ -64,6 +76,8 @@ def run(
         device=device,
         jobs=jobs,
         mps=mps,
+        executor=executor.value,
+        address=address,
         deadline=None if seconds is None else now + seconds,
         retry_before=now if retry_failed else None,
     )

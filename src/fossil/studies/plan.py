@@ -132,6 +132,10 @@ class Graphs:
             self._loaded[key] = open_graph(key[1], treatment=self.treatment(column), **entry.reading(self.folder))
         return self._loaded[key]
 
+    def put(self, column: int, seed: int, loaded: LoadedGraph) -> None:
+        """Take a graph that was read elsewhere for the one of a column and seed."""
+        self._loaded[column, self.study.graphs[column].source(self.folder, seed)] = loaded
+
     def scoring_key(self, column: int, seed: int, rule: Protocol) -> str:
         """Return the hash of how the vectors of a graph are scored.
 

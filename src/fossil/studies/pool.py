@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,11 +17,10 @@ from pathlib import Path
 import torch
 
 from fossil.errors import FossilError, RunError
-from fossil.studies.plan import Cell, Graphs, StudyPlan, plan_cell
+from fossil.studies.plan import Cell, Graphs, StudyPlan
 from fossil.studies.store import Record, Store
-from fossil.studies.train import begin
+from fossil.studies.train import given_up
 from fossil.studies.work import Options, Reporter, missing_cells, work
-from fossil.training.devices import resolve_device
 
 _DEATHS = 2  # processes that one cell may cost before that is its result
 
@@ -117,14 +115,15 @@ class Pool:
         environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.graphs, self.store, self.options, self.reporter = plan, graphs, store, options, reporter
-        self.threads = options.threads or thread_share(options.jobs)
+        self.jobs = options.jobs or 1
+        self.threads = options.threads or thread_share(self.jobs)
         self.environment = _thread_limits(self.threads) | dict(environment or {})
         self.by_key = {cell.key: cell for cell in reversed(plan.cells)}
         self.deaths: Counter[str] = Counter()
 
     def run(self) -> None:
         """Do what is missing."""
-        count = min(self.options.jobs, len(missing_cells(self.plan, self.store, self.options)))
+        count = min(self.jobs, len(missing_cells(self.plan, self.store, self.options)))
         workers = [self._start(place) for place in range(count)]
         try:
             while workers:
@@ -187,12 +186,9 @@ class Pool:
 
     def _give_up(self, cell: Cell, status: int) -> None:
         """Record that a cell ends whatever process works at it."""
-        made = plan_cell(self.plan, self.graphs, cell.row, cell.column, cell.seed)
-        record = begin(made, self.graphs.study.graphs[cell.column].input, resolve_device(self.options.device))
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        why = f"Its process was ended {_DEATHS} times ({how}); often that is the system, short of memory."
+        record = given_up(self.plan, self.graphs, cell, self.options.device, _DEATHS, how)
         with self.store.claim(cell.key) as mine:
             if mine and not self.options.is_done(self.store.read(cell.key), cell):
-                record = replace(record, failed=why, finished=time.time())
                 self.store.write(record)
                 self.reporter.finished(cell, record)

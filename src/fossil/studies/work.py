@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from fossil.studies.plan import Cell, Graphs, StudyPlan
 from fossil.studies.store import Record, Store
 from fossil.studies.train import do_cell
 
-_PATIENCE = 0.5  # seconds between two looks at what others are doing
+PATIENCE = 0.5  # seconds between two looks at what others are doing
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,20 @@ class Options:
 
     Attributes:
         device: `auto`, `cpu`, `cuda` or `cuda:0`.
-        jobs: processes at once.
+        jobs: trainings at once; when None 1, or on a Ray cluster as many as it has room for.
         mps: let them share one GPU by NVIDIA's Multi-Process Service.
+        executor: `processes` of this machine, or a `ray` cluster.
+        address: of the cluster; when None one is made of this machine.
         threads: of each process on a CPU; the cores shared out when None.
         deadline: no training is started after this moment (`time.time()`); None for no limit.
         retry_before: what failed before this moment is tried again; None to leave it.
     """
 
     device: str = "auto"
-    jobs: int = 1
+    jobs: int | None = None
     mps: bool = False
+    executor: Literal["processes", "ray"] = "processes"
+    address: str | None = None
     threads: int | None = None
     deadline: float | None = None
     retry_before: float | None = None
@@ -106,7 +110,7 @@ def in_turn(cells: Sequence[Cell], place: int, of: int) -> list[Cell]:
 
 def work(plan: StudyPlan, graphs: Graphs, store: Store, options: Options, reporter: Reporter, place: int = 0) -> None:
     """Do missing cells one after another, until there are none; what others are at is waited for."""
-    pending = in_turn(missing_cells(plan, store, options), place, options.jobs)
+    pending = in_turn(missing_cells(plan, store, options), place, options.jobs or 1)
     while pending and not options.is_over:
         left = []
         for cell in pending:
@@ -125,5 +129,5 @@ def work(plan: StudyPlan, graphs: Graphs, store: Store, options: Options, report
             reporter.finished(cell, record)
         if len(left) == len(pending):
             reporter.waiting(len(left))
-            time.sleep(_PATIENCE)
+            time.sleep(PATIENCE)
         pending = [cell for cell in left if not options.is_done(store.read(cell.key), cell)]
