@@ -8,6 +8,7 @@ itself repeats nothing. A training whose process or machine is gone is asked for
 
 from __future__ import annotations
 
+import logging
 import math
 import socket
 import tempfile
@@ -21,7 +22,6 @@ from typing import Any, TypeAlias
 
 import torch
 
-import fossil
 from fossil.errors import FossilError, RunError, SettingError
 from fossil.readers.read import LoadedGraph
 from fossil.storage import write_bytes
@@ -30,7 +30,9 @@ from fossil.studies.pool import environment
 from fossil.studies.store import Record, Store
 from fossil.studies.train import do_cell, given_up
 from fossil.studies.work import PATIENCE, Options, Reporter, missing_cells
+from fossil.training.devices import version_of
 
+_PACKAGE = "fossil-gnn"
 _DEATHS = 2  # processes that one cell may cost before that is its result
 _KNOCK = 10  # seconds that a cluster has to answer; Ray by itself would wait for minutes
 
@@ -70,8 +72,8 @@ class Answer:
 
 def train_there(plan: StudyPlan, loaded: LoadedGraph, errand: Errand) -> Answer:
     """Do one cell on a machine of the cluster, in a store that lives as long as this call."""
-    if errand.version != fossil.__version__:
-        what = f"{socket.gethostname()} has fossil-gnn {fossil.__version__}, this machine {errand.version}."
+    if errand.version != (here := version_of(_PACKAGE)):
+        what = f"{socket.gethostname()} has {_PACKAGE} {here}, this machine {errand.version}."
         return Answer(wrong=(what, "Install the same version on every machine of the cluster."))
     torch.set_num_threads(errand.threads)
     cell = errand.cell
@@ -203,7 +205,7 @@ class Cluster:
             claim.close()
             return True
         errand = Errand(
-            cell, before, _pack(self.store, cell.key), self.room.device, self.room.threads, fossil.__version__
+            cell, before, _pack(self.store, cell.key), self.room.device, self.room.threads, version_of(_PACKAGE)
         )
         reference = self.task.remote(self.planned, self._graph(cell), errand)
         self.running[reference] = cell, claim
@@ -272,7 +274,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     alone: Any = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}):
-            ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False, **alone)
+            ray.init(address=address or "local", logging_level=logging.ERROR, log_to_driver=False, **alone)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise _unreachable(address, _last_line(error)) from error
     try:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from small_study import CPU, DGI, planned, run, write
 
-import fossil
 from fossil.errors import RunError, SettingError
 from fossil.studies.on_ray import Answer, Errand, Room, train_there
 from fossil.studies.plan import Graphs
 from fossil.studies.store import Store
 from fossil.studies.work import Options
+from fossil.training.devices import version_of
 
+VERSION = version_of("fossil-gnn")
 ON_RAY = Options(executor="ray", device="cpu")
 
 
@@ -47,7 +48,7 @@ def test_an_errand_needs_no_disk_of_the_other_side_and_brings_back_what_is_kept(
     file = write(tmp_path, methods=[DGI], seeds=1, keep=keep)
     plan, graphs = planned(file), Graphs(planned(file).study, tmp_path)
     [cell] = plan.cells
-    errand = Errand(cell, None, {}, "cpu", 1, fossil.__version__)
+    errand = Errand(cell, None, {}, "cpu", 1, VERSION)
     answer = train_there(plan, graphs.open(0, 0), errand)
     [record] = run(file).records.values()  # the same by one process, with its store
     assert answer.record is not None and answer.wrong is None
@@ -65,7 +66,7 @@ def test_what_was_kept_before_goes_along_and_is_scored_without_a_training(tmp_pa
     plan, graphs = planned(file), Graphs(planned(file).study, tmp_path)
     name = f"{record.key}.npz"
     kept = {name: (tmp_path / "small.results" / "kept" / name).read_bytes()}
-    answer = train_there(plan, graphs.open(0, 0), Errand(plan.cells[0], record, kept, "cpu", 1, fossil.__version__))
+    answer = train_there(plan, graphs.open(0, 0), Errand(plan.cells[0], record, kept, "cpu", 1, VERSION))
     assert answer.record is not None and answer.record.seconds == record.seconds  # that of the training before
     assert {one.protocol for one in answer.record.scores.values()} == {"paper", "released"}
 
@@ -74,7 +75,7 @@ def test_another_version_on_the_other_side_is_no_result(tmp_path: Path) -> None:
     plan = planned(write(tmp_path))
     answer = train_there(plan, Graphs(plan.study, tmp_path).open(0, 0), Errand(plan.cells[0], None, {}, "cpu", 1, "0"))
     assert isinstance(answer, Answer) and answer.record is None and answer.wrong is not None
-    assert f"has fossil-gnn {fossil.__version__}, this machine 0" in answer.wrong[0]
+    assert f"has fossil-gnn {VERSION}, this machine 0" in answer.wrong[0]
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
