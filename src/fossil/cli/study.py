@@ -175,13 +175,15 @@ def export(
         [Format.CSV, Format.MARKDOWN, Format.LATEX, Format.JSON], "--format", help="One or several."
     ),
     records: bool = typer.Option(False, "--records", help="Also every record, one a line, for `fossil study import`."),
+    tables: bool = typer.Option(True, help="Write the tables."),
 ) -> None:
     """Write every table to files: CSV, Markdown, LaTeX and JSON, with the best and the second best set apart."""
     from fossil.cli.show import plain_console
-    from fossil.studies.overview import export_records, export_tables
+    from fossil.studies.overview import export_tables
+    from fossil.studies.recorded import export_records
 
     results, folder = _results(file), _folder(file, out)
-    written = export_tables(results, folder, forms)
+    written = export_tables(results, folder, forms) if tables else []
     if records:
         written.append(export_records(results, folder))
     for path in written:
