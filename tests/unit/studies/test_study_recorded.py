@@ -15,7 +15,11 @@ from fossil.studies.recorded import export_records, open_recorded
 from fossil.studies.results import Results
 
 SWEPT: dict[str, Any] = {
-    "graphs": [GRAPH, {"input": GRAPH, "treatment": {"direction": "symmetrize"}}, {"input": "none.npz", "optional": True}],
+    "graphs": [
+        GRAPH,
+        {"input": GRAPH, "treatment": {"direction": "symmetrize"}},
+        {"input": "none.npz", "optional": True},
+    ],
     "methods": ["features", {"method": "muse", "epochs": 1, "settings": {"width": 8}}, DGI, DGI | {"title": "Again"}],
     "seeds": 3,
     "protocols": ["paper", "released"],
