@@ -57,17 +57,18 @@ def run() -> None:
     warnings.showwarning = _show_warning
     logging.getLogger("fossil").handlers = [_Messages()]
     interrupts = Interrupts(break_off=True)
-    try:
-        with hearing_interrupts(interrupts, ctrl_c=False):
+    with hearing_interrupts(interrupts, ctrl_c=False):
+        try:
             status = app(prog_name="fossil", standalone_mode=False) or Status.DONE  # also as `python -m fossil`
-        if sys.stdout is not None:  # which is so where it was closed
-            sys.stdout.flush()
-    except SystemExit:
-        raise  # what was to be said is said
-    except BrokenPipeError:
-        status = Status.UNHEARD
-    except BaseException as error:
-        status = _end(error)
+            if sys.stdout is not None:  # which is so where it was closed
+                sys.stdout.flush()
+        except SystemExit:
+            raise  # what was to be said is said
+        except BrokenPipeError:
+            status = Status.UNHEARD
+        except BaseException as error:
+            interrupts.break_off = False  # a signal does not cut short what is said now
+            status = _end(error)
     _let_go_of_output()
     if status == Status.INTERRUPTED:  # Ctrl-C, or a signal like it, outside the training loop
         say("interrupted", "what is on disk is whole; a run goes on with --resume")

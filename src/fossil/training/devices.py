@@ -45,7 +45,7 @@ def describe_device(device: torch.device) -> str:
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
-def environment(device: torch.device) -> dict[str, Any]:
+def environment(device: torch.device, processes: int = 1) -> dict[str, Any]:
     """Return what a reader needs to know about the machine and the versions a result was made with."""
     versions = {}
     for package in _PACKAGES:
@@ -58,5 +58,6 @@ def environment(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
+        "processes": processes,
         "versions": versions,
     }
