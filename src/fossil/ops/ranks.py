@@ -8,6 +8,7 @@ who it is among; alone, it is undivided and waits for nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -33,6 +34,7 @@ class Ranks:
     Attributes:
         rank: number of this one, from zero.
         world: how many there are.
+        neighbours: how many of them, this one included, take the memory that this one takes.
 
     >>> Ranks(rank=1, world=3).share(10)
     slice(4, 7, None)
@@ -40,6 +42,7 @@ class Ranks:
 
     rank: int = 0
     world: int = 1
+    neighbours: int = 1
 
     @property
     def leads(self) -> bool:
@@ -73,7 +76,8 @@ def answering() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # all that the backends raise
-        reason = " ".join(str(error).split("\n")[0].split())
+        # Without the file of the backend's source in front, and its advice behind.
+        reason = re.sub(r"^\[[^\]]*\] ", "", str(error)).split(". ")[0].partition("\n")[0].strip()
         raise LostRankError(
             f"Another process of this training ended or did not answer ({reason}).",
             remedy="See what became of it; then go on from the last checkpoint with the same command and --resume, in "

@@ -172,15 +172,16 @@ def _check_memory(
     """Say how much memory training takes, where the method knows; raise GraphError if that is more than is free."""
     if not isinstance(model, EstimatesMemory):
         return
-    needed, free = model.memory(prepared), free_memory(device)
+    needed, free = ranks.neighbours * model.memory(prepared), free_memory(device)
+    where = f"{device}" if ranks.neighbours == 1 else f"{device} in {ranks.neighbours} processes"
     there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
     work, smaller = ("Training ", "hidden and width") if model.trained else ("", "width")
     if free is not None and needed > free:
         raise GraphError(
             f"{work}{model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about "
-            f"{needed / 2**30:,.1f} GiB on {device}{there}.",
+            f"{needed / 2**30:,.1f} GiB on {where}{there}.",
             remedy=f"Make {smaller} {needed / max(free, 1):.1f} times smaller, use a method that takes less, "
             "such as dgi, or a device with more memory.",
         )
     if model.trained:
-        reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {device}{there}")
+        reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {where}{there}")

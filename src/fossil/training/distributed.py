@@ -92,12 +92,13 @@ class Company:
             LostRankError: not all came.
         """
         if self.here.world > 1:
-            backend = "cpu:gloo,cuda:nccl" if _takes_own_gpu(device, self.here) else "gloo"
+            has_own_gpu = _takes_own_gpu(device, self.here)
+            backend = "cpu:gloo,cuda:nccl" if has_own_gpu else "gloo"
             with answering():
                 distributed.init_process_group(
                     backend, store=self._store, rank=self.here.rank, world_size=self.here.world, timeout=_PATIENCE
                 )
-            self.ranks = Ranks(self.here.rank, self.here.world)
+            self.ranks = Ranks(self.here.rank, self.here.world, 1 if has_own_gpu else self.here.local_world)
         return self.ranks
 
     def leave(self) -> None:
