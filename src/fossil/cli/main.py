@@ -15,6 +15,7 @@ from fossil import __version__
 from fossil.cli import data, doctor, embed, evaluate, methods, search, study
 from fossil.cli import map as map_
 from fossil.cli.ending import Status, explained, own_up, refuse, say
+from fossil.cli.together import follows
 from fossil.errors import FossilError, FossilWarning
 from fossil.printable import DEGRADE
 from fossil.runs.interrupts import Interrupts, hearing_interrupts
@@ -92,7 +93,7 @@ def _end(error: BaseException) -> int:
     if isinstance(error, typer.Abort) and error.__cause__ is not None:  # Typer's name for the end of a file
         error = error.__cause__
     if hasattr(error, "format_message"):  # Typer does not like the line; its exceptions have no public name
-        if type(error).__name__ != "NoArgsIsHelpError":  # which has shown the help
+        if type(error).__name__ != "NoArgsIsHelpError" and not follows():  # which has shown the help
             path = getattr(getattr(error, "ctx", None), "command_path", "fossil")
             refuse(FossilError(str(error.format_message()), remedy=f"See what is accepted with: {path} --help"))
         return Status.REFUSED

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, cast
 
@@ -45,6 +47,17 @@ def together(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
                 raise SystemExit(status) from error
 
     return run
+
+
+def follows() -> bool:
+    """Tell whether another of the processes that were started together says what is wrong with the command line."""
+    if "RANK" not in os.environ:  # and PyTorch is not needed to know
+        return False
+    from fossil.training.distributed import place
+
+    with suppress(SettingError):
+        return place().rank > 0
+    return False
 
 
 def refuse_company(ranks: Ranks, option: str) -> None:

@@ -35,6 +35,7 @@ from fossil.storage import write_json
 from fossil.training.capabilities import Divides, EstimatesMemory, lack_of_memory_as
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
+from fossil.training.distributed import most
 from fossil.training.divergence import DivergedError
 from fossil.training.history import History
 from fossil.training.memory import free_memory
@@ -115,6 +116,7 @@ def _make_trainer(plan: Plan, ranks: Ranks) -> Trainer:
         _check_ranks(model, graph, ranks)
         prepared = model.prepare(graph, device)
         model.check_trainable(prepared)
+    most(ranks, 0)  # nothing is written before all have come so far
     return Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay, ranks=ranks)
 
 
