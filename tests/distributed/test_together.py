@@ -138,7 +138,7 @@ REFUSED = {
 def test_bad_input_is_one_message_and_one_status(tmp_path: Path, name: str) -> None:
     further, said, remedy = REFUSED[name]
     out = tmp_path / "run"
-    graph = ("embed", "csbm:nodes=60,features=8", "--out", str(out), "--set=subgraph_size=4")
+    graph = ("embed", "csbm:nodes=60,features=8", "--out", str(out))
     ended = together(tmp_path, *[[*FOSSIL, *graph, *mine] for mine in further])
     assert ended.statuses == [2] * len(further), ended.said
     [error] = ended.lines("error: ")
