@@ -45,13 +45,14 @@ def describe_device(device: torch.device) -> str:
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
-def environment(device: torch.device) -> dict[str, Any]:
+def environment(device: torch.device, processes: int = 1) -> dict[str, Any]:
     """Return what a reader needs to know about the machine and the versions a result was made with."""
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
+        "processes": processes,
         "versions": {package: version_of(package) for package in _PACKAGES},
     }
 

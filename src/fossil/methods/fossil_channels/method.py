@@ -15,7 +15,7 @@ from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Re
 from fossil.methods.fossil.contrast import SubgraphContrast
 from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
-from fossil.methods.fossil.stages import Compared, Pairs
+from fossil.methods.fossil.stages import Compared, Pairs, Transported
 from fossil.methods.fossil_channels.settings import ChannelSettings
 from fossil.nn.agreement import agreement, channel_weights, landmarks_of
 from fossil.nn.channels import ChannelEncoder, ChannelTensors, Reduction, seen_along
@@ -23,7 +23,6 @@ from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
-from fossil.transport import Solution
 
 _MOST_EDGES = 0.5  # that a view is without
 _JUDGED = 128  # columns of the untrained rows that channels are judged by
@@ -160,7 +159,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
 
         yield Objective(terms, ("encoder",), diagnose)
 
-    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
+    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Transported | None]:
         """Return ω L_ot, and the plans behind it; weighed here because only a backward pass waits for a loss aside."""
         loss, solution = super().subgraph_loss(compared, pairs)
         return self.subgraph_weight * loss, solution
