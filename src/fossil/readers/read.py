@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
+from fossil.graph.disk import DiskGraph
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features, Graph
 from fossil.guard.boundary import check_regular, exists, reading
@@ -86,7 +87,10 @@ def read_graph(
     # What goes wrong with an object of the caller's is his own to see; a file may be anybody's.
     with reading(source) if isinstance(source, Path) else nullcontext():
         found, made = _read(source, request)
-        if isinstance(found, Graph) and treatment is None and not structural_features:
+        if isinstance(found, DiskGraph):
+            _refuse_late_choices(found, said, structural_features)
+            graph: Graph = found if name is None else found.named(name)
+        elif isinstance(found, Graph) and treatment is None and not structural_features:
             graph = found if name is None else replace(found, name=name)
         else:
             raw = _as_raw(found) if isinstance(found, Graph) else found
@@ -112,8 +116,14 @@ def _read(source: Any, request: Request) -> Found:
             remedy="Give that with a node table alone.",
         )
     if not reader.has_columns:
-        _refuse_column_choices(request.choices, f"{source.suffix} file" if is_file else type(source).__name__)
+        _refuse_column_choices(request.choices, _kind_of(source))
     return reader.read(source, request)
+
+
+def _kind_of(source: Any) -> str:
+    if not isinstance(source, Path):
+        return type(source).__name__
+    return "converted graph" if source.is_dir() else f"{source.suffix} file"
 
 
 def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
@@ -125,6 +135,18 @@ def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
     if choices.roles or choices.label:
         raise GraphError(
             f"This {what} has a feature matrix, no columns to choose from.", remedy="Leave out column roles."
+        )
+
+
+def _refuse_late_choices(graph: DiskGraph, treatment: Treatment, structural_features: bool) -> None:
+    """Refuse what was decided when a graph was converted, since its arrays stay as they are."""
+    usual = Treatment()
+    others = [name for name in Treatment.model_fields if getattr(treatment, name) != getattr(usual, name)]
+    if others or structural_features:
+        flag = (others[0] if others else "structural_features").replace("_", "-")
+        raise GraphError(
+            f"{graph.folder} is a converted graph, and --{flag} is a choice for its tables.",
+            remedy="Give it to fossil data convert.",
         )
 
 
