@@ -96,7 +96,7 @@ def read_graph(
             raw = _as_raw(found) if isinstance(found, Graph) else found
             raw, made = with_structure(raw, made, treatment, structural_features, plan)
             graph = assemble(raw if name is None else replace(raw, name=name), treatment)
-    _check_size(graph, allow_no_edges)
+    check_size(graph.name, graph.num_nodes, graph.num_edges, allow_no_edges)
     return LoadedGraph(graph, made)
 
 
@@ -200,11 +200,12 @@ def _beside(left: Features, right: Array) -> Features:
     return np.hstack([left, right]).astype(np.float32)
 
 
-def _check_size(graph: Graph, allow_no_edges: bool) -> None:
-    if graph.num_nodes < 2:
-        raise GraphError(f"{graph.name} has a single node.", remedy="There is nothing to compare it with: add nodes.")
-    if graph.num_edges == 0 and not allow_no_edges:
+def check_size(name: str, nodes: int, edges: int, allow_no_edges: bool = False) -> None:
+    """Raise GraphError where a graph is too small to learn from."""
+    if nodes < 2:
+        raise GraphError(f"{name} has a single node.", remedy="There is nothing to compare it with: add nodes.")
+    if edges == 0 and not allow_no_edges:
         raise GraphError(
-            f"{graph.name} has no edges between different nodes.",
+            f"{name} has no edges between different nodes.",
             remedy="Check edges.csv beside the node table, or name it with --edges (allow_no_edges=True in Python).",
         )

@@ -19,7 +19,7 @@ from fossil.readers.frame import checked_header, without_index
 from fossil.readers.parquet import ParquetTables, named_index
 
 SUFFIXES = (*DelimitedTables.suffixes, *ParquetTables.suffixes)
-_MOST_ROWS = 1 << 19
+_LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 19
 _BYTES_A_CELL = 512  # of a batch: as Arrow, as Python's object, as number, as entry of the features
 
 
@@ -32,6 +32,7 @@ class Piece(NamedTuple):
         place: the first of them in its file, counted from 1.
         columns: Arrow arrays by name.
         rows: how many.
+        share: of all files that has been read with them.
     """
 
     where: str
@@ -39,6 +40,7 @@ class Piece(NamedTuple):
     place: int
     columns: Mapping[str, Any]
     rows: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,20 @@ class PartTable:
         Raises:
             GraphError: a file cannot be read, with its name and where that is known the row.
         """
-        first = 0
-        at_once = max(1024, min(_MOST_ROWS, self.memory // (_BYTES_A_CELL * max(1, len(columns)))))
+        first, done, every = 0, 0, max(1, self.bytes)
+        at_once = min(_MOST_ROWS, max(_LEAST_ROWS, self.memory // (_BYTES_A_CELL * max(1, len(columns)))))
         for number, part in enumerate(self.parts):
             if len(self._rows) == number:
                 self._rows.append(first)
             place = 1
             batches = _parquet_batches if _is_parquet(part) else _csv_batches
             with _telling(part):
-                for batch in batches(part, list(columns), at_once, self.memory):
-                    yield Piece(str(part), first, place, dict(zip(columns, batch, strict=True)), len(batch[0]))
+                size = part.stat().st_size
+                for batch, share in batches(part, list(columns), at_once, self.memory):
+                    read = min(1.0, (done + share * size) / every)
+                    yield Piece(str(part), first, place, dict(zip(columns, batch, strict=True)), len(batch[0]), read)
                     first, place = first + len(batch[0]), place + len(batch[0])
+                done += size
         if first == 0:
             raise GraphError(f"{self.where} has no rows.", remedy="Check the files.")
 
@@ -212,7 +217,7 @@ def _types(part: Path) -> dict[str, str]:
         return {name: types[name] for name in dict.fromkeys([*named, *types])}
 
 
-def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[list[Any]]:
+def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], float]]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(part, pre_buffer=False, buffer_size=1 << 20) as file:
@@ -220,12 +225,12 @@ def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) 
         wanted, rows = [stored[name] for name in columns], 0
         for batch in file.iter_batches(at_once, columns=wanted, use_threads=False):
             rows += batch.num_rows
-            yield [batch.column(name) for name in wanted]
+            yield [batch.column(name) for name in wanted], rows / max(1, file.metadata.num_rows)
         if rows != file.metadata.num_rows:
             raise OSError(f"{rows:,} rows, and its footer says {file.metadata.num_rows:,}")
 
 
-def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[list[Any]]:
+def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], float]]:
     pyarrow = arrow()
     from pyarrow import csv
 
@@ -236,10 +241,11 @@ def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> I
         ragged.append(row)
         return "error"
 
-    with pyarrow.input_stream(str(part), compression="gzip" if part.suffix.lower() == ".gz" else None) as stream:
+    with pyarrow.OSFile(str(part)) as stream:
+        size = max(1, stream.size())
         try:
             reader = csv.open_csv(
-                stream,
+                pyarrow.CompressedInputStream(stream, "gzip") if part.suffix.lower() == ".gz" else stream,
                 csv.ReadOptions(
                     use_threads=False,
                     block_size=max(1 << 20, min(1 << 26, memory // 64)),
@@ -255,7 +261,7 @@ def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> I
             )
             for batch in reader:
                 for first in range(0, batch.num_rows, at_once):
-                    yield batch.slice(first, at_once).columns
+                    yield batch.slice(first, at_once).columns, min(1.0, stream.tell() / size)
         except pyarrow.ArrowInvalid as error:
             if not ragged:
                 raise
