@@ -178,11 +178,6 @@ class DiskGraph(Graph):
         )
 
 
-def holds_graph(folder: Path) -> bool:
-    """Tell whether a folder says that it holds a whole graph."""
-    return (folder / MANIFEST).is_file() and (folder / "out_indptr.npy").is_file()
-
-
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder.
 

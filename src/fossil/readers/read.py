@@ -17,12 +17,15 @@ from fossil.graph.disk import DiskGraph
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features, Graph
 from fossil.guard.boundary import check_regular, exists, reading
+from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.readers.base import Found, Request, TableReader
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.folder import Folder
 from fossil.readers.planning import ColumnChoices, Scale
 from fossil.readers.registry import forms, reader_for
 from fossil.readers.structural_features import STRUCTURAL_NAMES, structural_matrix
+
+_BYTES_AN_EDGE = 64  # both ends, a key, its order, and the matrix that is made of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +90,13 @@ def read_graph(
     # What goes wrong with an object of the caller's is his own to see; a file may be anybody's.
     with reading(source) if isinstance(source, Path) else nullcontext():
         found, made = _read(source, request)
-        if isinstance(found, DiskGraph):
-            _refuse_late_choices(found, said, structural_features)
+        if isinstance(found, DiskGraph) and said == Treatment() and not structural_features:
             graph: Graph = found if name is None else found.named(name)
         elif isinstance(found, Graph) and treatment is None and not structural_features:
             graph = found if name is None else replace(found, name=name)
         else:
+            if isinstance(found, DiskGraph):
+                _check_fits(found)
             raw = _as_raw(found) if isinstance(found, Graph) else found
             raw, made = with_structure(raw, made, treatment, structural_features, plan)
             graph = assemble(raw if name is None else replace(raw, name=name), treatment)
@@ -138,15 +142,15 @@ def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
         )
 
 
-def _refuse_late_choices(graph: DiskGraph, treatment: Treatment, structural_features: bool) -> None:
-    """Refuse what was decided when a graph was converted, since its arrays stay as they are."""
-    usual = Treatment()
-    others = [name for name in Treatment.model_fields if getattr(treatment, name) != getattr(usual, name)]
-    if others or structural_features:
-        flag = (others[0] if others else "structural_features").replace("_", "-")
+def _check_fits(graph: DiskGraph) -> None:
+    """Refuse to change a converted graph that is larger than memory: its arrays stay as they are, so it is loaded."""
+    need = _BYTES_AN_EDGE * graph.num_edges + 8 * graph.features.size
+    free = free_host_memory()
+    if free is not None and need > free:
         raise GraphError(
-            f"{graph.folder} is a converted graph, and --{flag} is a choice for its tables.",
-            remedy="Give it to fossil data convert.",
+            f"{graph.folder} is a converted graph, which takes about {in_bytes(need)} in memory to be treated in "
+            f"another way, and {in_bytes(free)} are free.",
+            remedy="Give these choices to fossil data convert.",
         )
 
 
