@@ -58,6 +58,10 @@ class DiskGraph(Graph):
     _manifest: dict[str, Any]
     _order: Array | None
 
+    def __new__(cls, folder: Path | None = None, changed: Mapping[str, Any] | None = None, **fields: Any) -> Any:
+        """Return a `Graph` in memory where its fields are given, which is what `dataclasses.replace` does."""
+        return Graph(**fields) if folder is None else super().__new__(cls)
+
     def __init__(self, folder: Path, changed: Mapping[str, Any] | None = None) -> None:
         """Open a folder.
 
