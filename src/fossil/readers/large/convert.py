@@ -13,7 +13,7 @@ import numpy as np
 
 from fossil.errors import GraphError, SettingError
 from fossil.graph.assemble import direction_done
-from fossil.graph.blocks import blocks, mapped
+from fossil.graph.blocks import blocks, index_dtype, mapped
 from fossil.graph.disk import ENCODING, FEATURE_TYPES, DiskGraph
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.folder import seal
@@ -173,7 +173,8 @@ class _Work:
         large = _large_from_json(once("columns", partial(self._columns, id_name)))
         check_room(folder, self._feature_bytes(large), "The features")
         ends = once("edges", self._edges)
-        check_room(folder, 24 * ends["edges"], "The edges in both directions")
+        # Both directions, and their union, which may be as large as both.
+        check_room(folder, 4 * index_dtype(self._count).itemsize * ends["edges"], "The edges in both directions")
         forward = once("sort", self._sort)
         once("reverse", self._reverse)
         way = once("directions", self._directions)

@@ -22,6 +22,11 @@ SUFFIXES = (*DelimitedTables.suffixes, *ParquetTables.suffixes)
 _LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 19
 _BYTES_A_CELL = 512  # of a batch: as Arrow, as Python's object, as number, as entry of the features
 
+_EDGES_ALONE = (
+    " Edges alone are not converted: features built from them count triangles and cores, which takes the whole graph "
+    "in memory."
+)
+
 
 class Piece(NamedTuple):
     """Rows that follow each other in one file.
@@ -139,7 +144,8 @@ def table_parts(source: Path, edges: Path | None, memory: int) -> tuple[PartTabl
         if found is None:
             raise GraphError(
                 f"{folder} has no table of the {what}.",
-                remedy=f"Put {what}.parquet there, another of {', '.join(SUFFIXES)}, or a folder {what} of such files.",
+                remedy=f"Put {what}.parquet there, another of {', '.join(SUFFIXES)}, or a folder {what} of such files."
+                + _EDGES_ALONE * (what == "nodes"),
             )
     assert nodes is not None and edges is not None
     return tuple(PartTable(str(path), _files(path), memory) for path in (nodes, edges))  # type: ignore[return-value]

@@ -110,6 +110,10 @@ def no_edges(folder: Path) -> None:
     shutil.rmtree(folder / "edges")
 
 
+def no_nodes(folder: Path) -> None:
+    shutil.rmtree(folder / "nodes")
+
+
 def other_file(folder: Path) -> None:
     (folder / "edges/readme.txt").write_text("hello")
 
@@ -130,6 +134,7 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
     (lists, r"Column 'vector' of .*nodes holds lists"),
     (free_text, r"Column 'note' of .*nodes is text with .* distinct values"),
     (no_edges, r"has no table of the edges"),
+    (no_nodes, r"has no table of the nodes.* Edges alone are not converted"),
     (other_file, r"readme\.txt is no table that can be converted"),
 ]
 
