@@ -42,6 +42,12 @@ class Branches(NamedTuple):
         assert self.feature is not None
         return torch.cat([self.feature, self.structure]) if self.stacked is None else self.stacked
 
+    def leading(self, nodes: int) -> Branches:
+        """Return the branches of the first nodes; the same where these are all."""
+        if len(self.structure) == nodes:
+            return self
+        return Branches(None if self.feature is None else self.feature[:nodes], self.structure[:nodes])
+
     def detached(self) -> Branches:
         """Return the same numbers as constants."""
         if self.stacked is not None:
