@@ -128,7 +128,7 @@ class Components:
         method, graph, random = self.method, self.prepared.tensors, self.random
         branches = self._branches()
         generated = method.generator(branches, graph, random)
-        return [method.fuse(each, graph, random)[0] for each in (branches, generated)]
+        return [method.fuse(each, graph.centrality, random)[0] for each in (branches, generated)]
 
     def _views_with_backward(self) -> object:
         return torch.autograd.grad(self._views(), self.weights, self.arriving, allow_unused=True)

@@ -167,14 +167,14 @@ class Case(NamedTuple):
         return branches
 
     def gate(self) -> Gate:
-        gate = self.method.fuse(self.branches(), self.prepared.tensors, None)[1]
+        gate = self.method.fuse(self.branches(), self.prepared.tensors.centrality, None)[1]
         assert gate is not None
         return gate
 
     def compared(self, pairs: Pairs) -> Compared:
         graph, branches = self.prepared.tensors, self.branches()
-        H, _ = self.method.fuse(branches, graph, None)
-        H_hat, _ = self.method.fuse(self.method.generator(branches, graph, None), graph, None)
+        H, _ = self.method.fuse(branches, graph.centrality, None)
+        H_hat, _ = self.method.fuse(self.method.generator(branches, graph, None), graph.centrality, None)
         return self.method.compared(H, H_hat, pairs.subgraphs)
 
     def contrast(self) -> tuple[Tensor, Tensor | None]:

@@ -81,8 +81,8 @@ def losses_of_both(
     prepared = method.prepare(of, torch.device("cpu"))
     tensors = prepared.tensors
     branches = method.encoder(tensors.features, tensors.propagation)
-    H, gate = method.fuse(branches, tensors, None)
-    H_hat, _ = method.fuse(method.generator(branches, tensors, None), tensors, None)
+    H, gate = method.fuse(branches, tensors.centrality, None)
+    H_hat, _ = method.fuse(method.generator(branches, tensors, None), tensors.centrality, None)
     pairs = method.pair(Subgraphs.of(subgraphs), prepared.sampler, torch.Generator().manual_seed(0))
     compared = method.compared(H, H_hat, pairs.subgraphs)
     ot, node = method.subgraph_loss(compared, pairs)[0], method.node_loss(compared)

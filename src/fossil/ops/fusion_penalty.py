@@ -39,9 +39,19 @@ class FusionPenalty(NamedTuple):
 
 
 def fusion_penalty(
-    fusion: Tensor, feature: Tensor, structure: Tensor, *, alpha: float, l2: float, mean: float
+    fusion: Tensor,
+    feature: Tensor,
+    structure: Tensor,
+    *,
+    alpha: float,
+    l2: float,
+    mean: float,
+    population: int | None = None,
 ) -> FusionPenalty:
     """Return the embedding fusion loss L_θ and its three parts.
+
+    Of M nodes drawn uniformly from N it is what they say of the loss of all: the sum is N/M times theirs, the length of
+    λ the root of N/M times theirs, the mean their mean.
 
     Args:
         fusion: λ, N×1.
@@ -50,7 +60,13 @@ def fusion_penalty(
         alpha: weight of the features in the transport cost; λ is drawn towards 1 - alpha on average.
         l2: β₁, weight of ||λ||₂.
         mean: β₂, weight of |mean(λ) - (1 - alpha)|.
+        population: N, where the rows are a sample of it; these rows are all when None.
     """
+    if population is not None:
+        times = population / max(1, len(fusion))
+        weights = {"l2": l2 / times**0.5, "mean": mean / times}
+        found = fusion_penalty(fusion, feature, structure, alpha=alpha, **weights)
+        return FusionPenalty(*(times * part for part in found))
     if supports(fusion, feature, structure):
         return FusionPenalty(*_LaunchedPenalty.apply(fusion, feature, structure, (float(l2), float(mean), 1.0 - alpha)))
     parts = (

@@ -234,8 +234,8 @@ def test_version_two_contrasts_the_nodes_of_the_subgraphs_alone() -> None:
         method, prepared = make(kind=kind)
         tensors = prepared.tensors
         branches = method.encoder(tensors.features, tensors.propagation)
-        H, _ = method.fuse(branches, tensors, None)
-        H_hat, _ = method.fuse(method.generator(branches, tensors, None), tensors, None)
+        H, _ = method.fuse(branches, tensors.centrality, None)
+        H_hat, _ = method.fuse(method.generator(branches, tensors, None), tensors.centrality, None)
         found = method.node_loss(method.compared(H, H_hat, subgraphs))
         torch.testing.assert_close(found, node_contrast(H[nodes], H_hat[nodes], 0.8))
 

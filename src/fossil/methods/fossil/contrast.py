@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import torch
@@ -12,7 +13,8 @@ from fossil.methods.base import Method
 from fossil.methods.fossil.memory import smaller_tiles
 from fossil.methods.fossil.parts import make_solver
 from fossil.methods.fossil.settings import ContrastSettings
-from fossil.methods.fossil.stages import Compared, Pairs, Transported
+from fossil.methods.fossil.sampled import SampledGraph, moved
+from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share, Transported
 from fossil.nn.contrast import subgraph_contrast
 from fossil.ops.costs import exponential_cost
 from fossil.ops.infonce import node_contrast, node_contrast_seconds
@@ -64,6 +66,18 @@ class SubgraphContrast(Method[Drawn]):
         """Draw anchors, a subgraph around each, and what it is compared with."""
         anchors = sampler.draw_anchors(self.config.num_anchors, random)
         return self.pair(sampler.sample(anchors, random).compact(), sampler, random)
+
+    def draw_batch(self, graph: SampledGraph, random: torch.Generator) -> Batch:
+        """Draw the same where a step reads a part of the graph, and tell which nodes that takes."""
+        sampler, near = graph.sampler, graph.random_beside(random)
+        anchors = sampler.draw_anchors(self.config.num_anchors, near)
+        pairs = self.pair(sampler.sample(anchors, near).compact(waiting=True), sampler, near)
+        subgraphs = pairs.subgraphs
+        # Anchors that fill no subgraph are encoded too: all of them together are drawn uniformly.
+        targets = torch.unique(torch.cat([subgraphs.nodes.flatten(), anchors]))
+        numbered = replace(subgraphs, nodes=torch.searchsorted(targets, subgraphs.nodes))
+        share = Share(torch.searchsorted(targets, anchors), sampler.num_nodes)
+        return moved(Batch(targets, pairs._replace(subgraphs=numbered), share), random.device)
 
     def pair(self, subgraphs: Subgraphs, sampler: SubgraphSampler, random: torch.Generator) -> Pairs:
         """Draw the negatives of each subgraph and look up the edges within it."""

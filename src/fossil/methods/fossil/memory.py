@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil.settings import ContrastSettings, FossilSettings
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.infonce import node_contrast_memory
@@ -27,6 +28,15 @@ def step_bytes(config: FossilSettings, graph: GraphTensors, tile_rows: int | Non
     per_node = max(hidden * config.hidden + width * config.width for hidden, width in moments)
     floats = nodes * per_node + 8 * graph.adjacency.num_entries
     return 4.0 * floats + contrast_bytes(config, nodes, config.width, tile_rows, device)
+
+
+def sampled_bytes(config: FossilSettings, graph: SampledGraph, tile_rows: int | None) -> float:
+    """Return about what a step on the surroundings of the sampled nodes takes."""
+    targets = config.num_anchors * (config.subgraph_size + 1)
+    encoded, hidden, rim = graph.block_sizes(targets, 3)[1:]
+    floats = hidden * (_IN_THE_ENCODER[0] * config.hidden + _IN_THE_ENCODER[1] * config.width)
+    floats += rim * 3 * graph.store.features.shape[1] + encoded * _IN_THE_LOSSES[1] * config.width
+    return 4.0 * floats + contrast_bytes(config, graph.num_nodes, config.width, tile_rows, graph.device)
 
 
 def contrast_bytes(

@@ -12,27 +12,32 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import centrality, symmetric_normalized
 from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Phase, Record
 from fossil.methods.fossil.contrast import SubgraphContrast
-from fossil.methods.fossil.memory import step_bytes
+from fossil.methods.fossil.memory import sampled_bytes, step_bytes
 from fossil.methods.fossil.parts import make_encoder, make_gate, make_generator
 from fossil.methods.fossil.records import describe_pairs, describe_step
 from fossil.methods.fossil.settings import PRESETS, FossilSettings
-from fossil.methods.fossil.stages import FossilGraph
+from fossil.methods.fossil.rows import FossilRows
+from fossil.methods.fossil.sampled import SampledGraph, propagation_rule, refuse_whole
+from fossil.methods.fossil.stages import FossilGraph, Share
 from fossil.nn.encoders import Branches, activation_module
 from fossil.nn.fusion import fuse, structure_share
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.fusion_gate import Gate
 from fossil.ops.fusion_penalty import FusionPenalty, fusion_penalty
+from fossil.ops.rows import rows_of
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
+from fossil.sampling.store import GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 
 # After the last epoch the fusion layer takes a step for every so many: 30 after 300, of which 10 can be too few
 # (decision 22).
 _EPOCHS_A_CLOSING_STEP = 10
+_HOPS = 3  # that a step reads around a node: two of the encoder's, one of the generator's
 
 
-class Fossil(SubgraphContrast[FossilGraph]):
+class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
     """Views of a subgraph should be close in the fused Gromov-Wasserstein distance; a node is contrasted with all."""
 
     name = "fossil"
@@ -90,23 +95,30 @@ class Fossil(SubgraphContrast[FossilGraph]):
         sampler = SubgraphSampler(adjacency.crow, adjacency.col, self.config.subgraph_size, self.config.reach)
         return FossilGraph(tensors, sampler)
 
-    def check_trainable(self, prepared: FossilGraph) -> None:
+    def check_trainable(self, prepared: FossilGraph | SampledGraph) -> None:
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
         prepared.sampler.check_fillable("Lower subgraph_size, or symmetrize the edges if the graph is directed.")
 
-    def step(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: FossilGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield L_ot + L_node + L_θ; or L_θ after them, where the fusion layer has a pass of its own."""
-        graph, second_pass = prepared.tensors, self._has_second_pass
+        second_pass, batch = self._has_second_pass, None
+        if isinstance(prepared, SampledGraph):  # subgraphs first, because they say what there is to encode
+            batch = self.draw_batch(prepared, random)
+            graph = self.surroundings(prepared, batch.targets, _HOPS, random)
+        else:
+            graph = prepared.tensors
         branches = self.encoder(graph.features, graph.propagation, random)  # Section 4.2
         generated = self.generator(branches, graph, random)  # 4.3
-        H, gate = self.fuse(branches, graph, random)  # 4.4
-        H_hat, _ = self.fuse(generated, graph, random)
-        pairs = side(self.sample, prepared.sampler, random)  # 4.5
+        branches = branches.leading(graph.num_nodes)  # whose neighbours the generator alone reads
+        H, gate = self.fuse(branches, graph.centrality, random)  # 4.4
+        H_hat, _ = self.fuse(generated, graph.centrality, random)
+        pairs = side(self.sample, prepared.sampler, random) if batch is None else batch.pairs  # 4.5
         compared = self.compared(H, H_hat, pairs.subgraphs)
         ot, solution = side(self.subgraph_loss, compared, pairs)  # 4.6.1
         node = self.node_loss(compared)  # 4.6.2
         shared = gate is not None and not second_pass
-        penalty = side(self.fusion_loss, gate, branches, urgent=False) if shared else None  # 4.6.3
+        share = None if batch is None else batch.anchors
+        penalty = side(self.fusion_loss, gate, branches, share, urgent=False) if shared else None  # 4.6.3
 
         def diagnose() -> Record:
             return {
@@ -128,13 +140,19 @@ class Fossil(SubgraphContrast[FossilGraph]):
             return ()
         return (Phase("closing", max(1, steps // _EPOCHS_A_CLOSING_STEP), self.fusion_step),)
 
-    def fusion_step(self, prepared: FossilGraph, random: torch.Generator) -> Iterator[Objective]:
+    def fusion_step(self, prepared: FossilGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield L_θ on a forward pass of its own."""
         assert self.fusion is not None
-        graph = prepared.tensors
+        share = None
+        if isinstance(prepared, SampledGraph):
+            drawn = prepared.draw_nodes(self.config.num_anchors * self.config.subgraph_size, random)
+            graph = self.surroundings(prepared, drawn, _HOPS - 1, random)
+            share = Share(torch.arange(len(drawn), device=drawn.device), prepared.num_nodes)
+        else:
+            graph = prepared.tensors
         with torch.no_grad():
             branches: Branches = self.encoder(graph.features, graph.propagation, random)
-        penalty = self.penalty(self.fusion(branches, graph.centrality, random), branches)
+        penalty = self.penalty(self.fusion(branches, graph.centrality, random), branches, share)
         yield Objective({"fusion": penalty.total}, ("fusion",), penalty.parts)
 
     @property
@@ -145,42 +163,78 @@ class Fossil(SubgraphContrast[FossilGraph]):
     # Section 4.4: fusion.
 
     def fuse(
-        self, branches: Branches, graph: GraphTensors, random: torch.Generator | None
+        self, branches: Branches, centrality: Tensor | None, random: torch.Generator | None
     ) -> tuple[Tensor, Gate | None]:
         """Return H (N×D) of the encoder's branches, or Ĥ of the generator's, and λ where there is one."""
         if self.fusion is None:
             return fuse(branches, None), None
         if self.config.fusion_training == "separate":
             # The gate learns from its own loss alone: what it reads and says are constants to the encoder.
-            return self.fusion.mix(branches, graph.centrality, random)
-        fusion: Tensor = self.fusion(branches, graph.centrality, random)
+            return self.fusion.mix(branches, centrality, random)
+        fusion: Tensor = self.fusion(branches, centrality, random)
         return fuse(branches, fusion), Gate(fusion.detach(), fusion)
 
     # Section 4.6.3: the loss of the fusion layer.
 
-    def fusion_loss(self, gate: Gate, branches: Branches) -> FusionPenalty:
-        """Return L_θ (Eq. 15) of the λ that made H."""
+    def fusion_loss(self, gate: Gate, branches: Branches, share: Share | None = None) -> FusionPenalty:
+        """Return L_θ (Eq. 15) of the λ that made H; of the nodes that stand for all, where not all were encoded."""
         joint = self.config.fusion_training == "joint"
-        return self.penalty(gate.learnt(), branches if joint else branches.detached())
+        return self.penalty(gate.learnt(), branches if joint else branches.detached(), share)
 
-    def penalty(self, fusion: Tensor, branches: Branches) -> FusionPenalty:
-        """Return L_θ of λ (N×1)."""
+    def penalty(self, fusion: Tensor, branches: Branches, share: Share | None = None) -> FusionPenalty:
+        """Return L_θ of λ (N×1), or what nodes that were drawn uniformly say of it."""
         assert branches.feature is not None
+        feature, structure, population = branches.feature, branches.structure, None
+        if share is not None:
+            fusion, feature, structure = (rows_of(each, share.rows) for each in (fusion, feature, structure))
+            population = share.population
         l2, mean = self.config.fusion_l2, self.config.fusion_mean
-        return fusion_penalty(fusion, branches.feature, branches.structure, alpha=self.feature_weight, l2=l2, mean=mean)
+        return fusion_penalty(
+            fusion, feature, structure, alpha=self.feature_weight, l2=l2, mean=mean, population=population
+        )
+
+    # A step, or vectors, from a part of the graph at a time.
+
+    def check_sampled(self) -> None:
+        """Raise SettingError, with what to set, where these settings need the whole graph."""
+        refuse_whole(self.config)
+
+    def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> SampledGraph:
+        """Return what steps on parts of a graph read, from arrays that stay where they lie."""
+        return SampledGraph.of(store, "out", self.config, device, fan_out)
+
+    def surroundings(
+        self, graph: SampledGraph, nodes: Tensor, hops: int, random: torch.Generator
+    ) -> GraphTensors:
+        """Return the block around some nodes as the encoder, and after it the generator, reads it."""
+        block = graph.around(nodes, "out", hops, random)
+        scaling, loops = propagation_rule(self.config)
+        propagation = block.operator(scaling, loops=loops, dtype=graph.dtype)
+        plain = propagation if scaling == "sum" else block.operator("sum", dtype=graph.dtype)
+        features = graph.store.features.take(block.nodes, graph.device, graph.dtype)
+        of_node = graph.centrality(block.degree[: len(nodes)], self.config.centrality)
+        return GraphTensors(features, plain.next.next, propagation, of_node)
+
+    def embedding(self, prepared: SampledGraph) -> FossilRows:
+        """Return what embeds one stretch of nodes after the other."""
+        return FossilRows(self, prepared)
 
     @torch.no_grad()
-    def encode(self, prepared: FossilGraph) -> NodeVectors:
+    def encode(self, prepared: FossilGraph | SampledGraph) -> NodeVectors:
         """Return H and λ of every node."""
+        if isinstance(prepared, SampledGraph):
+            return self.embedding(prepared).rows(0, prepared.num_nodes)
         graph = prepared.tensors
         branches = self.encoder(graph.features, graph.propagation)
-        H, gate = self.fuse(branches, graph, None)
+        H, gate = self.fuse(branches, graph.centrality, None)
         if gate is None:
             return NodeVectors(H)
         return NodeVectors(H, gate.values.squeeze(1), structure_share(branches, gate.values))
 
-    def memory(self, prepared: FossilGraph) -> float:
+    def memory(self, prepared: FossilGraph | SampledGraph) -> float:
         """Return about how many bytes a step takes beside the prepared graph."""
+        if isinstance(prepared, SampledGraph):
+            return sampled_bytes(self.config, prepared, self.tile_rows)
         return step_bytes(self.config, prepared.tensors, self.tile_rows)
 
     def _propagation(self, graph: Graph, adjacency: SparseMatrix, device: torch.device) -> SparseMatrix:

@@ -19,6 +19,32 @@ class FossilGraph:
     sampler: SubgraphSampler
 
 
+class Share(NamedTuple):
+    """Nodes that stand for all, because they were drawn uniformly.
+
+    Attributes:
+        rows: where they are among the nodes that were encoded.
+        population: N.
+    """
+
+    rows: Tensor
+    population: int
+
+
+class Batch(NamedTuple):
+    """What a step on a part of the graph is about.
+
+    Attributes:
+        targets: distinct nodes whose embeddings the losses read, in the graph's numbers.
+        pairs: subgraphs, in which nodes have the numbers of their places among the targets.
+        anchors: those that subgraphs were asked for around.
+    """
+
+    targets: Tensor
+    pairs: Pairs
+    anchors: Share
+
+
 class Pairs(NamedTuple):
     """Which subgraphs are compared (Section 4.6.1), before anything is known of their embeddings.
 

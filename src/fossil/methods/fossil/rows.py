@@ -1,0 +1,87 @@
+"""Vectors of a graph that is not on the device as a whole: layer by layer, over stretches of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fossil.methods.base import NodeVectors
+from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
+from fossil.nn.encoders import Branches, DecoupledEncoder
+from fossil.nn.fusion import structure_share
+from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.store import room
+
+if TYPE_CHECKING:
+    from fossil.methods.fossil.method import Fossil
+
+_NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 28}  # of a stretch's widest tensor
+_ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
+
+
+class FossilRows:
+    """Embeds nodes exactly: what the second layer sums over is worked out for all nodes first, and kept.
+
+    Args:
+        method: the trained method, in evaluation mode.
+        graph: where the arrays are.
+    """
+
+    def __init__(self, method: Fossil, graph: SampledGraph) -> None:
+        self.method, self.graph = method, graph
+        scaling, loops = propagation_rule(method.config)
+        self.operator = RowOperator(graph.store.patterns["out"], scaling, loops, graph.device)
+        self.kept: Tensor | None = None
+
+    @torch.no_grad()
+    def rows(self, first: int, last: int) -> NodeVectors:
+        """Return the vectors of nodes `first` to `last`."""
+        if self.kept is None:
+            self.kept = self._first_layer()
+        return joined([self._stretch(*part, self.kept) for part in self._stretches(first, last)])
+
+    def _first_layer(self) -> Tensor:
+        """Return what the second layer sums over, for every node (N×D)."""
+        encoder, store = self.method.encoder, self.graph.store
+        kept = room(self.graph.num_nodes, self.method.config.width, self.graph.device)
+        for first, last in self._stretches(0, self.graph.num_nodes):
+            spread = self.operator.times_features(first, last, store.features, encoder.first.weight)
+            hidden = encoder.first.finish(spread, encoder.activation) @ encoder.second.weight
+            kept[first:last] = hidden.to(kept.dtype)
+        return kept
+
+    def _stretch(self, first: int, last: int, kept: Tensor) -> NodeVectors:
+        method, encoder, graph = self.method, self.method.encoder, self.graph
+        structure = encoder.second.finish(self.operator.times(first, last, kept))
+        if not isinstance(encoder, DecoupledEncoder):
+            return NodeVectors(structure)
+        nodes = torch.arange(first, last, device=graph.store.device)
+        own = graph.store.features.take(nodes, graph.device)
+        hidden = encoder.first.finish(own.project(encoder.first.weight), encoder.activation)
+        branches = Branches(encoder.second.finish(hidden @ encoder.second.weight), structure)
+        degree = graph.store.patterns["out"].degree(nodes).to(graph.device)
+        H, gate = method.fuse(branches, graph.centrality(degree, method.config.centrality), None)
+        assert gate is not None
+        return NodeVectors(H, gate.values.squeeze(1), structure_share(branches, gate.values))
+
+    def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+        kind = self.graph.device.type
+        rows = max(1, _NUMBERS[kind] // max(self.method.config.hidden, self.method.config.width))
+        return list(stretches(self.operator.pattern, first, last, rows, _ENTRIES[kind]))
+
+
+def joined(parts: list[NodeVectors]) -> NodeVectors:
+    """Return the vectors of one stretch after the other."""
+    whole = parts[0]
+    if len(parts) == 1:
+        return whole
+    fusion, share = (
+        None if getattr(whole, name) is None else torch.cat([getattr(part, name) for part in parts])
+        for name in ("fusion", "structure_share")
+    )
+    channels = None
+    if whole.channels is not None:
+        channels = {name: torch.cat([part.channels[name] for part in parts]) for name in whole.channels}
+    return NodeVectors(torch.cat([part.vectors for part in parts]), fusion, share, channels, whole.channel_shares)

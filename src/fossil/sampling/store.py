@@ -1,0 +1,158 @@
+"""A graph whose arrays lie where there is room for them: on the card, in the host's memory, or on disk.
+
+Nothing here is as large as the graph but the arrays themselves, and what is read of them at a time is asked for by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from fossil.graph.graph import Graph
+from fossil.graph.structure import undirected
+from fossil.guard.budget import free_host_memory
+from fossil.ops.features import FeatureMatrix
+from fossil.ops.sparse import SparseMatrix
+from fossil.sampling.neighbourhoods import Pattern
+
+Sight = Literal["out", "in", "both"]
+"""Whom a node sees: those it points to, those that point to it, or either, itself left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """X (N×F), of which rows are asked for.
+
+    Attributes:
+        data: dense, of any floating dtype; or sparse, on the host or on a device.
+        scale: what every number is multiplied by.
+    """
+
+    data: Tensor | SparseMatrix
+    scale: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        rows, columns = self.data.shape
+        return rows, columns
+
+    @property
+    def device(self) -> torch.device:
+        """Where they lie."""
+        return self.data.device if isinstance(self.data, Tensor) else self.data.crow.device
+
+    def largest(self) -> float:
+        """Return the largest magnitude of any feature, found in blocks of rows."""
+        data = self.data if isinstance(self.data, Tensor) else self.data.values
+        return max((float(part.abs().max()) for part in data.split(_BLOCK) if part.numel()), default=0.0)
+
+    def take(self, nodes: Tensor, device: torch.device, dtype: torch.dtype = torch.float32) -> FeatureMatrix:
+        """Return the features of some nodes on a device."""
+        if isinstance(self.data, Tensor):
+            rows = take_rows(self.data, nodes, device).to(dtype)
+            return FeatureMatrix(rows if self.scale == 1 else rows * self.scale)
+        asked = nodes.to(self.device)
+        crow, data = self.data.crow, self.data
+        counts = crow[asked + 1] - crow[asked]
+        ends = counts.cumsum(0)
+        owner = torch.repeat_interleave(torch.arange(len(asked), device=asked.device), counts)
+        entry = crow[asked][owner] + torch.arange(len(owner), device=asked.device) - (ends - counts)[owner]
+        parts = torch.cat([ends.new_zeros(1), ends]), data.col[entry], (data.values[entry] * self.scale).to(dtype)
+        return FeatureMatrix(SparseMatrix(*(part.to(device) for part in parts), (len(asked), data.shape[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphStore:
+    """The arrays of a graph, wherever they lie.
+
+    Attributes:
+        patterns: edges by whom a node sees; an undirected graph without self-loops has one pattern for all three.
+        features: X.
+    """
+
+    patterns: Mapping[Sight, Pattern]
+    features: FeatureRows
+
+    @classmethod
+    def undirected(cls, pattern: Pattern, features: FeatureRows) -> GraphStore:
+        """Return the store of a graph whose every edge has its reverse, and none joins a node to itself."""
+        return cls({"out": pattern, "in": pattern, "both": pattern}, features)
+
+    @classmethod
+    def of(cls, graph: Graph, device: torch.device | str = "cpu") -> GraphStore:
+        """Copy a graph's arrays to a device; each once, where edges go both ways."""
+        features = graph.features
+        if sp.issparse(features):
+            rows = FeatureRows(SparseMatrix.from_scipy(features, device))
+        else:
+            rows = FeatureRows(torch.from_numpy(np.array(features)).to(device))
+        out = _pattern(graph.adjacency, device)
+        if not graph.is_directed and not graph.adjacency.diagonal().any():
+            return cls.undirected(out, rows)
+        reverse, both = sp.csr_array(graph.adjacency.T), undirected(graph.adjacency)
+        return cls({"out": out, "in": _pattern(reverse, device), "both": _pattern(both, device)}, rows)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.patterns["out"].num_nodes
+
+    @property
+    def device(self) -> torch.device:
+        """Where the edges lie, and where neighbours are drawn."""
+        return self.patterns["out"].crow.device
+
+    def scaled(self, factor: float) -> GraphStore:
+        """Return the same with all features multiplied by a number."""
+        return replace(self, features=replace(self.features, scale=self.features.scale * factor))
+
+
+_BLOCK = 1 << 20  # rows at a time
+
+
+def take_rows(data: Tensor, nodes: Tensor, device: torch.device) -> Tensor:
+    """Return rows of a tensor on a device, wherever the tensor lies."""
+    if data.device == nodes.device:
+        return data.index_select(0, nodes).to(device)
+    # The gathered rows alone cross to the device; through pinned memory, without waiting.
+    rows = data.index_select(0, nodes.to(data.device))
+    return (rows.pin_memory() if device.type == "cuda" and rows.device.type == "cpu" else rows).to(
+        device, non_blocking=True
+    )
+
+
+def room(nodes: int, width: int, device: torch.device) -> Tensor:
+    """Return an empty tensor for what all nodes have, N×D: on the device, or where that is full, on the host.
+
+    It is float32 where half of the free memory is enough for that, and else bfloat16.
+    """
+    need, free = 4 * nodes * width, free_bytes(device)
+    if free is None or need <= free // 2:
+        return torch.empty(nodes, width, device=device)
+    if device.type == "cpu" or need // 2 <= free // 2:
+        return torch.empty(nodes, width, dtype=torch.bfloat16, device=device)
+    return torch.empty(nodes, width, dtype=torch.bfloat16, device="cpu")
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return how many bytes more this process can use on the device; None where the system does not say."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    return free_host_memory()
+
+
+def _pattern(matrix: sp.csr_array, device: torch.device | str) -> Pattern:
+    ordered = matrix.sorted_indices()
+    short = np.int32 if ordered.shape[0] < 1 << 31 else np.int64
+    return Pattern(
+        torch.from_numpy(ordered.indptr.astype(np.int64)).to(device),
+        torch.from_numpy(ordered.indices.astype(short)).to(device),
+    )
