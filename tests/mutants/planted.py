@@ -6,8 +6,8 @@ once in its file is an error of `make test`, so that this list keeps up with the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from fault import Planted
+from planted_guards import GUARDS
 
 RELEASED = "tests/golden/test_fossil_released_loss.py"
 PAPER = "tests/golden/test_fossil_paper_step.py"
@@ -36,41 +36,8 @@ _STUDY_TABLES = ("tests/unit/studies/test_study_tables.py",)
 _SCORING = ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py")
 
 
-@dataclass(frozen=True)
-class Planted:
-    """A fault.
-
-    Attributes:
-        name: what is wrong.
-        file: where, from the root of the tree.
-        old: text that stands there once.
-        new: what to put in its place.
-        tests: files, or single tests, that can see it.
-        reason: why none of them does, where that is so.
-    """
-
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-    reason: str | None = None
-
-    def applied(self, root: Path) -> str:
-        """Return the file with the fault in it.
-
-        Raises:
-            ValueError: the text does not stand there once.
-        """
-        source = (root / self.file).read_text(encoding="utf-8")
-        if source.count(self.old) != 1:
-            raise ValueError(
-                f"{self.name}: {self.old!r} stands {source.count(self.old)} times in {self.file}, not once"
-            )
-        return source.replace(self.old, self.new)
-
-
 PLANTED: tuple[Planted, ...] = (
+    *GUARDS,
     # FOSSIL: the loss of the fusion layer, the comparison without transport.
     Planted(
         "α for 1 - α in the fusion penalty", _METHOD,
