@@ -17,10 +17,6 @@ _CONTRAST = "src/fossil/methods/fossil/contrast.py"
 _PARTS = "src/fossil/methods/fossil/parts.py"
 _OBJECTIVE = ("tests/unit/ops/test_objective.py", "tests/unit/transport/test_problem.py")
 _BAPG = ("tests/unit/ops/test_bapg_iterations.py", "tests/unit/transport/test_bapg.py")
-_TABLE = (
-    "tests/journeys/test_accuracy_benchmark.py::test_an_encoder_is_scored_on_test_nodes_of_as_many_splits_as_asked_for"
-)
-_MARKS = "tests/journeys/test_accuracy_benchmark.py::test_who_does_not_beat_what_nothing_was_trained_for_is_marked"
 _UNTRAINED = "tests/unit/methods/test_untrained.py"
 _CHANNELS = "src/fossil/nn/channels.py"
 _AGREEMENT = "src/fossil/nn/agreement.py"
@@ -453,10 +449,6 @@ PLANTED: tuple[Planted, ...] = (
     ),
     # Evaluation.
     Planted(
-        "the table script scores on one split", "benchmarks/accuracy.py",
-        'wanted["seed"], wanted["splits"], graph', 'wanted["seed"], 1, graph', (_TABLE,),
-    ),
-    Planted(
         "who beats untrained vectors is said not to, and the other way round", "src/fossil/evaluation/rows.py",
         "found.interval.low) > 0", "found.interval.low) < 0", _COMPARING,
     ),
@@ -472,10 +464,6 @@ PLANTED: tuple[Planted, ...] = (
         "the mark beside those who beat untrained vectors", "src/fossil/report/scores.py",
         "if row.beats_untrained is False else", "if row.beats_untrained else",
         ("tests/unit/report/test_scores_table.py",),
-    ),
-    Planted(
-        "the table script marks those who beat untrained vectors", "benchmarks/beating.py",
-        "found.interval.low) > 0", "found.interval.low) < 0", (_MARKS,),
     ),
     Planted(
         "rows on other published splits compared", "src/fossil/evaluation/evaluate.py",
@@ -499,11 +487,6 @@ PLANTED: tuple[Planted, ...] = (
         "a lookup among the test nodes", "src/fossil/evaluation/audit.py",
         "train = split.train[groups[split.train] >= 0]", "train = split.test[groups[split.test] >= 0]",
         ("tests/unit/evaluation/test_audit.py",),
-    ),
-    Planted(
-        "the table script reports validation as test", "benchmarks/accuracy.py",
-        '"accuracy": mean([value.accuracy for', '"accuracy": mean([value.validation_accuracy for',
-        (_TABLE,),
     ),
     Planted(
         "validation reported as test", "src/fossil/evaluation/tasks/node_classification.py",
