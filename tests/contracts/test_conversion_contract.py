@@ -207,7 +207,7 @@ def test_half_precision_is_the_rounded_features(tmp_path: Path) -> None:
     nodes = people().drop(columns=["income"])
     folder = written(tmp_path / "people", "parquet", nodes, ties(nodes))
     whole = read_graph(folder, label="team").graph
-    half = convert(folder, tmp_path / "out", label="team", features="float16")
+    half = convert(folder, tmp_path / "out", label="team", feature_type="float16")
     np.testing.assert_allclose(half.features, whole.features.astype(np.float16), rtol=1e-3, atol=1e-3)
 
 
