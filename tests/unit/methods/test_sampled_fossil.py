@@ -141,7 +141,7 @@ def test_dropout_of_a_node_is_the_same_for_all_who_see_it() -> None:
 def test_vectors_made_in_stretches_are_those_of_the_whole(
     directed: bool, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fossil.methods.fossil.rows._NUMBERS", {"cpu": 77})
+    monkeypatch.setattr("fossil.methods.fossil.rows.NUMBERS", {"cpu": 77})
     graph = hub_graph(directed=directed)
     method = FossilV2.build(FossilV2.configure(None, SMALL, changes), graph.num_features, 0).eval()
     expected = method.encode(method.prepare(graph, CPU))
