@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fossil.estimator import FossilEmbedder as FossilEmbedder
     from fossil.graph.graph import Graph as Graph
     from fossil.readers.source import open_graph as open_graph
+    from fossil.runs.conversion import convert as convert
     from fossil.runs.embeddings import Embeddings as Embeddings
     from fossil.runs.embeddings import FitResult as FitResult
     from fossil.runs.run import Run as Run
@@ -35,6 +36,7 @@ _PUBLIC = {
     "FossilError": "fossil.errors",
     "Graph": "fossil.graph.graph",
     "Run": "fossil.runs.run",
+    "convert": "fossil.runs.conversion",
     "embed": "fossil.api",
     "evaluate": "fossil.api",
     "load": "fossil.api",

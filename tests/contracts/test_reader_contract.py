@@ -16,6 +16,7 @@ import torch
 from torch_geometric.data import Data
 
 from fossil.errors import GraphError
+from fossil.graph.folder import write_disk_graph
 from fossil.graph.graph import Graph
 from fossil.readers.base import Reader
 from fossil.readers.read import read_graph
@@ -72,9 +73,15 @@ def graphml(folder: Path) -> Path:
     return folder / "graph.graphml"
 
 
+def converted(folder: Path) -> Path:
+    graph = Graph("graph", adjacency(), FEATURES, np.arange(4), feature_names=COLUMNS)
+    return write_disk_graph(folder / "graph", graph).folder
+
+
 # By the name of the reader: what makes the graph above in its form, in an empty folder.
 SAMPLES: dict[str, Callable[[Path], Any]] = {
     "csv": delimited,
+    "disk": converted,
     "folder": lambda folder: delimited(folder).parent,
     "frames": lambda folder: (nodes_frame(), edges_frame()),
     "graph": lambda folder: Graph("graph", adjacency(), FEATURES, np.arange(4), feature_names=COLUMNS),

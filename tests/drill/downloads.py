@@ -9,7 +9,6 @@ import os
 import random
 import threading
 import urllib.request
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ _STALL = 5  # seconds that fetching waits here for a server that says nothing
 Send = Callable[[BaseHTTPRequestHandler, bytes], None]
 
 
-def _respond(status: int = 200, body: bytes | None = None, **headers: str) -> Send:
+def respond(status: int = 200, body: bytes | None = None, **headers: str) -> Send:
     def send(handler: BaseHTTPRequestHandler, right: bytes) -> None:
         content = right if body is None else body
         handler.send_response(status)
@@ -95,13 +94,13 @@ def _large(times: int) -> bytes:
 
 
 ANSWERS: dict[str, Send] = {
-    "a page of HTML": _respond(body=b"<!DOCTYPE html><html><body>Please log in</body></html>"),
-    "nothing": _respond(body=b""),
-    "not found": _respond(404, b"not found"),
-    "an error of the server": _respond(500, b"sorry"),
-    "Content-Length: abc": _respond(Content_Length="abc"),
-    "Content-Length: -5": _respond(Content_Length="-5"),
-    "Content-Length: 10¹⁸": _respond(Content_Length=str(10**18)),
+    "a page of HTML": respond(body=b"<!DOCTYPE html><html><body>Please log in</body></html>"),
+    "nothing": respond(body=b""),
+    "not found": respond(404, b"not found"),
+    "an error of the server": respond(500, b"sorry"),
+    "Content-Length: abc": respond(Content_Length="abc"),
+    "Content-Length: -5": respond(Content_Length="-5"),
+    "Content-Length: 10¹⁸": respond(Content_Length=str(10**18)),
     "Content-Length: ٣": _raw(lambda right: _OK + b"Content-Length: \xd9\xa3\r\n\r\n" + right),
     "half of it": _raw(lambda right: _OK + b"Content-Length: %d\r\n\r\n" % len(right) + right[: len(right) // 2]),
     "half of it, unannounced": _raw(lambda right: _OK + b"\r\n" + right[: len(right) // 2]),
@@ -112,19 +111,19 @@ ANSWERS: dict[str, Send] = {
     "silence": _raw(lambda right: b""),
     "100,000 headers": _raw(lambda right: _OK + b"A: b\r\n" * 100_000 + b"\r\n" + right),
     "a header of a megabyte": _raw(lambda right: _OK + b"A: " + b"b" * 2**20 + b"\r\n\r\n" + right),
-    "a redirect to a file": _respond(302, b"", Location="file:///etc/passwd"),
-    "a redirect to itself": _respond(302, b"", Location="/again"),
-    "a redirect to nowhere": _respond(302, b"", Location="http://[::bad"),
+    "a redirect to a file": respond(302, b"", Location="file:///etc/passwd"),
+    "a redirect to itself": respond(302, b"", Location="/again"),
+    "a redirect to nowhere": respond(302, b"", Location="http://[::bad"),
     "zeros without end": _endless,
     "a stall": _stalling,
-    "an encrypted archive": _respond(body=_repacked(flags=1)),
-    "an unknown compression": _respond(body=_repacked(method=99)),
-    "a member outside": _respond(body=packed([("../../raw/edges.txt", RIGHT), ("small/raw/edges.txt", RIGHT)])),
-    "an absolute member": _respond(body=packed([("/tmp/raw/edges.txt", RIGHT), ("small/raw/edges.txt", RIGHT)])),
-    "a member twice": _respond(body=packed([("small/raw/edges.txt", RIGHT[::-1]), ("small/raw/edges.txt", RIGHT)])),
-    "20,000 members": _respond(body=packed([("small/raw/edges.txt", RIGHT), *((f"m{i}", b"") for i in range(20_000))])),
-    "another archive": _respond(body=OTHER),
-    "128 MB in 128 kB": lambda handler, right: _respond(body=_large(128))(handler, right),
+    "an encrypted archive": respond(body=_repacked(flags=1)),
+    "an unknown compression": respond(body=_repacked(method=99)),
+    "a member outside": respond(body=packed([("../../raw/edges.txt", RIGHT), ("small/raw/edges.txt", RIGHT)])),
+    "an absolute member": respond(body=packed([("/tmp/raw/edges.txt", RIGHT), ("small/raw/edges.txt", RIGHT)])),
+    "a member twice": respond(body=packed([("small/raw/edges.txt", RIGHT[::-1]), ("small/raw/edges.txt", RIGHT)])),
+    "20,000 members": respond(body=packed([("small/raw/edges.txt", RIGHT), *((f"m{i}", b"") for i in range(20_000))])),
+    "another archive": respond(body=OTHER),
+    "128 MB in 128 kB": lambda handler, right: respond(body=_large(128))(handler, right),
 }  # fmt: skip
 
 
@@ -192,7 +191,6 @@ class Download:
         fetch.open_address = lambda address: urllib.request.urlopen(address, timeout=_STALL)
         fetch.FILES = verify.FILES = {FILE: Pin(hashlib.sha256(RIGHT).hexdigest(), len(RIGHT))} if self.pinned else {}  # type: ignore[assignment]
         fetch.ARCHIVES = {"small.zip": pin} if self.pinned else {}  # type: ignore[assignment]
-        warnings.simplefilter("ignore")
         server = _Server(self.send, right)
         origins = {FILE: f"{server.address}/{'small.zip' if self.archive else 'edges.txt'}"}
         first = self._fetch(origins)
@@ -201,7 +199,7 @@ class Download:
         kept = [path for path in cache_root().rglob("*") if path.is_file()] if cache_root().exists() else []
         if first.outcome == "refused" and kept:
             return Verdict("silent", f"{kept[0].name} was kept: {first.detail}")
-        server.send = _respond()
+        server.send = respond()
         second = self._fetch(origins)
         return (
             first if second.outcome == "equal" else Verdict("silent", f"not mended by the right file: {second.detail}")
@@ -211,7 +209,7 @@ class Download:
         try:
             found = find_or_fetch("small", origins, _read)
         except FossilError as error:
-            return Verdict("refused", str(error)[:200])
+            return Verdict("refused", str(error)[:400])
         except BaseException as error:
             return Verdict("traceback", where(error))
         return Verdict("equal" if found == RIGHT else "silent", "another content was read")
@@ -235,4 +233,4 @@ def cases(share: float) -> Iterator[Download]:
         draw = random.Random(f"download {number}")
         trick = draw.choice(ZIP if archive else BYTES)
         body = trick.play(draw, ARCHIVE if archive else RIGHT, OTHER if archive else RIGHT[::-1])
-        yield Download(f"{number:03d} {trick.name}", _respond(body=body), archive, pinned)
+        yield Download(f"{number:03d} {trick.name}", respond(body=body), archive, pinned)

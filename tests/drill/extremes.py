@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import run_samples
 import samples
-from cell import Verdict, where
+from cell import MEMORY, Verdict, resident, where
 
 from fossil.errors import FossilError
 from fossil.methods.registry import Kind, methods
@@ -65,8 +67,14 @@ class Extreme:
         beside = {key: _first(wanted) for key, wanted in conditions[0].items()} if conditions else {}
         settings = run_samples.small(self.kind) | beside | {self.name: self.value}
         training = {"device": "cpu"} | ({"epochs": 2} if self.kind.trained else {})
+        # What is free is what a cell may take, however much the machine has.
+        free = lambda *_: MEMORY - resident(os.getpid())  # noqa: E731
         try:
-            with warnings.catch_warnings():
+            with (
+                warnings.catch_warnings(),
+                mock.patch("fossil.runs.plan.free_host_memory", free),
+                mock.patch("fossil.training.memory.free_host_memory", free),
+            ):
                 warnings.simplefilter("ignore")
                 found = fit(plan_run(folder / "nodes.csv", method=self.kind.name, settings=settings, training=training))
         except FossilError as error:

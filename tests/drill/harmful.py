@@ -79,7 +79,7 @@ class Harmful:
         try:
             self.use(folder)
         except FossilError as error:
-            return Verdict("refused", str(error)[:200])
+            return Verdict("refused", str(error)[:400])
         except BaseException as error:
             return Verdict("traceback", where(error))
         return Verdict("fine")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,15 @@ def _line(name: str, members: list[dict[str, Any]]) -> list[str]:
     return [name, f"{len(members):,}", *(f"{count:,}" for count in counts), words]
 
 
+def state(records: Sequence[dict[str, Any]]) -> str:
+    """Return in a sentence which sources the records are of, and what they ran with."""
+    trees = ", ".join(sorted({f"`{record['tree']}`" for record in records}))
+    versions = f"Python {platform.python_version()} and PyTorch {metadata.version('torch')} on {platform.machine()}"
+    return f"All rows are of the sources with the fingerprint {trees}, tried with {versions}."
+
+
 def write_page(page: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Put the table into the page, in place of the one that stands there."""
+    """Put the table, and what it is of, into the page, in place of those that stand there."""
     before, _, rest = page.read_text(encoding="utf-8").partition(START)
     _, _, after = rest.partition(END)
-    page.write_text(f"{before}{START}\n\n{table(records)}\n\n{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{START}\n\n{state(records)}\n\n{table(records)}\n\n{END}{after}", encoding="utf-8")

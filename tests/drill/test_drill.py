@@ -194,9 +194,9 @@ def test_every_format_of_a_file_is_fuzzed() -> None:
 
 def test_the_table_counts_and_stands_between_its_marks(tmp_path: Path) -> None:
     records = [
-        {"row": "CSV", "outcome": "refused", "told": {}},
-        {"row": "CSV", "outcome": "equal", "told": {}},
-        {"row": "SIGKILL", "outcome": "differs", "told": {"kills": 2}},
+        {"row": "CSV", "outcome": "refused", "told": {}, "tree": "abc"},
+        {"row": "CSV", "outcome": "equal", "told": {}, "tree": "abc"},
+        {"row": "SIGKILL", "outcome": "differs", "told": {"kills": 2}, "tree": "abc"},
     ]
     page = tmp_path / "page.md"
     page.write_text(f"before\n{reliability.START}\nold\n{reliability.END}\nafter\n")
@@ -204,3 +204,4 @@ def test_the_table_counts_and_stands_between_its_marks(tmp_path: Path) -> None:
     written = page.read_text()
     assert written.startswith("before\n") and written.endswith("\nafter\n") and "old" not in written
     assert "| CSV | 2 | 1 | 1 |" in written and "2 kills" in written and "| **all** | 3 |" in written
+    assert "the fingerprint `abc`, tried" in written

@@ -158,7 +158,7 @@ def stock(folder: Path, share: float) -> None:
     path = folder / "lone.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     wanted = trained()[: max(round(share * count) for count in COUNTS.values())]
-    if set(wanted) <= set(found):
+    if path.exists() and set(wanted) <= set(found):
         return
     town = folder / "lone"
     town.mkdir(parents=True, exist_ok=True)

@@ -105,3 +105,14 @@ def test_scoring_is_measured_beside_scikit_learn(tmp_path: Path) -> None:
         ["digits", "1,797 × 8", "862"], ["digits", "1,797 × 8", "200"],
     ]  # fmt: skip
     assert len(list(cache.iterdir())) == 1
+
+
+def test_several_processes_are_measured_beside_one(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.jsonl"
+    small = ["--nodes", "60", "--features", "8", "--steps", "5", "--methods", "fossil_v2", "--processes", "1", "2"]
+    text = run("ranks.py", path, *small)
+    records = records_of(path)
+    assert [(each["processes"], each["threads_each"]) for each in records] == [(1, 1), (1, 2), (2, 1)]
+    assert all(each["step_ms"] > 0 and each["processor_ms"] > 0 for each in records)
+    assert records[2]["apart"] < 1e-4
+    assert [row[:2] for row in rows_of(text, "processes")] == [["1", "1"], ["1", "2"], ["2", "1"]]

@@ -440,7 +440,7 @@ PLANTED: tuple[Planted, ...] = (
         _STUDY_STORE,
     ),
     Planted(
-        "a cell that somebody finished is done again", "src/fossil/studies/execute.py",
+        "a cell that somebody finished is done again", "src/fossil/studies/work.py",
         "                if options.is_done(store.read(cell.key), cell):", "                if False:",
         _STUDY_RUNS,
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from fossil.cli import complete, reading
@@ -82,3 +84,52 @@ def describe(
     show_graph(console, loaded)
     for topic, text in (describe_graph(loaded.graph) | describe_audit(loaded.graph)).items():
         console.print(f"  {topic:12}{text}")
+
+
+@app.command("convert")
+def convert(
+    context: typer.Context,
+    source: Path = typer.Argument(
+        ...,
+        metavar="INPUT",
+        help="A folder with nodes and edges, as files or as folders of part files; or a node table.",
+    ),
+    out: Path = typer.Option(..., "--out", help="Folder to write; a conversion that was stopped goes on there."),
+    features: str = typer.Option("float32", "--features", help="How features are stored: float32 or float16."),
+    memory: str | None = typer.Option(
+        None, "--memory", help="How much to use, such as 8GB; else half of what is free."
+    ),
+    force: bool = typer.Option(False, "--force", help="Replace what stands in the folder."),
+    edges: reading.Edges = None,
+    label: reading.Label = None,
+    columns: reading.Columns = [],  # noqa: B006
+    missing: reading.Missing = "refuse",
+    missing_indicator: reading.MissingIndicator = False,
+    direction: reading.Direction = "keep",
+    unknown_edges: reading.UnknownEdges = "refuse",
+    edge_weights: reading.EdgeWeights = "refuse",
+    self_loops: reading.SelfLoops = "remove",
+    duplicates: reading.Duplicates = "merge",
+    isolated: reading.Isolated = "keep",
+    zero_features: reading.ZeroFeatures = "keep",
+) -> None:
+    """Turn tables larger than memory into a folder of arrays, which every command takes as a graph."""
+    from fossil.cli.show import converting_bar, plain_console, show_graph
+    from fossil.readers.disk import read_encoding
+    from fossil.readers.read import LoadedGraph
+    from fossil.runs.conversion import convert as convert_tables
+
+    with converting_bar() as told:
+        graph = convert_tables(
+            source,
+            out,
+            edges=edges,
+            roles=reading.parse_roles(columns),
+            label=label,
+            treatment=reading.treatment(context),
+            features=features,
+            memory=memory,
+            force=force,
+            told=told,
+        )
+    show_graph(plain_console(), LoadedGraph(graph, read_encoding(out)))

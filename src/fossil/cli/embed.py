@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fossil.cli import complete, reading
+from fossil.cli.together import refuse_company, together
 from fossil.errors import SettingError
 from fossil.methods import DEFAULT_METHOD
 
@@ -19,6 +20,7 @@ _TRAINED = "With a trained run"
 _OPEN_WITH_A_RUN = ("source", "out", "device", "force", "edges", "trained", "attach")
 
 
+@together
 def command(
     context: typer.Context,
     source: str = typer.Argument(
@@ -88,13 +90,14 @@ def command(
 ) -> None:
     """Learn a vector for every node of a graph."""
     from fossil.cli.show import plain_console, show_graph, show_result
-    from fossil.runs.fit import fit
+    from fossil.runs.fit import assist, fit
     from fossil.runs.plan import plan_run
     from fossil.settings import parse_assignments
     from fossil.training.progress import LiveReporter
 
-    console = plain_console()
+    console, ranks = plain_console(), context.obj
     if trained is not None:
+        refuse_company(ranks, "--run")
         _refuse_settled(context)
         return _use(console, trained, source, edges, out, device, attach=attach, force=force)
     if attach:
@@ -126,9 +129,11 @@ def command(
         roles=reading.parse_roles(columns),
         structural_features=structural_features,
     )
+    if not ranks.leads:
+        return assist(plan, ranks)
     show_graph(console, plan.loaded)
     console.print(plan.describe())
-    result = fit(plan, LiveReporter(console))
+    result = fit(plan, LiveReporter(console), ranks)
     if picture:
         draw_map(out / "map.png", result)
     show_result(console, result)

@@ -102,6 +102,12 @@ def refuse(error: FossilError) -> int:
     return error.exit_status
 
 
+def status_of(error: BaseException) -> int:
+    """Return the status with which an error ends the command."""
+    told = explained(error)
+    return Status.FAULT if told is None else told.exit_status
+
+
 def own_up(error: BaseException) -> int:
     """Say that this package is at fault, and keep what mends it."""
     what = " ".join("".join(traceback.format_exception_only(error)).split())

@@ -15,6 +15,7 @@ from fossil import __version__
 from fossil.cli import data, doctor, embed, evaluate, methods, search, study
 from fossil.cli import map as map_
 from fossil.cli.ending import Status, explained, own_up, refuse, say
+from fossil.cli.together import follows
 from fossil.errors import FossilError, FossilWarning
 from fossil.printable import DEGRADE
 from fossil.runs.interrupts import Interrupts, hearing_interrupts
@@ -57,17 +58,18 @@ def run() -> None:
     warnings.showwarning = _show_warning
     logging.getLogger("fossil").handlers = [_Messages()]
     interrupts = Interrupts(break_off=True)
-    try:
-        with hearing_interrupts(interrupts, ctrl_c=False):
+    with hearing_interrupts(interrupts, ctrl_c=False):
+        try:
             status = app(prog_name="fossil", standalone_mode=False) or Status.DONE  # also as `python -m fossil`
-        if sys.stdout is not None:  # which is so where it was closed
-            sys.stdout.flush()
-    except SystemExit:
-        raise  # what was to be said is said
-    except BrokenPipeError:
-        status = Status.UNHEARD
-    except BaseException as error:
-        status = _end(error)
+            if sys.stdout is not None:  # which is so where it was closed
+                sys.stdout.flush()
+        except SystemExit:
+            raise  # what was to be said is said
+        except BrokenPipeError:
+            status = Status.UNHEARD
+        except BaseException as error:
+            interrupts.break_off = False  # a signal does not cut short what is said now
+            status = _end(error)
     _let_go_of_output()
     if status == Status.INTERRUPTED:  # Ctrl-C, or a signal like it, outside the training loop
         say("interrupted", "what is on disk is whole; a run goes on with --resume")
@@ -91,7 +93,7 @@ def _end(error: BaseException) -> int:
     if isinstance(error, typer.Abort) and error.__cause__ is not None:  # Typer's name for the end of a file
         error = error.__cause__
     if hasattr(error, "format_message"):  # Typer does not like the line; its exceptions have no public name
-        if type(error).__name__ != "NoArgsIsHelpError":  # which has shown the help
+        if type(error).__name__ != "NoArgsIsHelpError" and not follows():  # which has shown the help
             path = getattr(getattr(error, "ctx", None), "command_path", "fossil")
             refuse(FossilError(str(error.format_message()), remedy=f"See what is accepted with: {path} --help"))
         return Status.REFUSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -25,6 +26,13 @@ Out: TypeAlias = Annotated[
 Kind: TypeAlias = Annotated[Format, typer.Option("--format", help="How tables are printed.")]
 
 
+class Executor(StrEnum):
+    """Who trains."""
+
+    PROCESSES = "processes"
+    RAY = "ray"
+
+
 @app.command("plan")
 def plan(file: File, form: Kind = Format.TABLE) -> None:
     """Say how many trainings are missing, and what they will take as far as that was measured; train nothing."""
@@ -37,8 +45,13 @@ def plan(file: File, form: Kind = Format.TABLE) -> None:
 @app.command("run")
 def run(
     file: File,
-    jobs: int = typer.Option(1, min=1, help="Processes that train at once; the cores are shared out between them."),
+    jobs: int | None = typer.Option(
+        None, min=1, help="Trainings at once, which share the cores; 1, or on a Ray cluster as many as it has room for."
+    ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
+    mps: bool = typer.Option(False, "--mps", help="Let the processes share one GPU by NVIDIA's Multi-Process Service."),
+    executor: Executor = typer.Option(Executor.PROCESSES, help="Processes of this machine, or a Ray cluster."),
+    address: str | None = typer.Option(None, help="HOST:PORT of the Ray cluster; one on this machine by default."),
     seconds: float | None = typer.Option(None, min=0, help="Start no further training after this long."),
     retry_failed: bool = typer.Option(False, "--retry-failed", help="Try again what failed before."),
 ) -> None:
@@ -46,12 +59,13 @@ def run(
     import time
 
     from fossil.cli.show import plain_console
-    from fossil.studies.execute import Options, run_study
+    from fossil.studies.execute import run_study
     from fossil.studies.overview import summary_line
     from fossil.studies.plan import open_study
     from fossil.studies.progress import LiveReport
     from fossil.studies.results import Results
     from fossil.studies.store import Store
+    from fossil.studies.work import Options
 
     now, console = time.time(), plain_console()
     plan, graphs = open_study(file, download=True)
@@ -61,6 +75,9 @@ def run(
     options = Options(
         device=device,
         jobs=jobs,
+        mps=mps,
+        executor=executor.value,
+        address=address,
         deadline=None if seconds is None else now + seconds,
         retry_before=now if retry_failed else None,
     )
@@ -158,13 +175,15 @@ def export(
         [Format.CSV, Format.MARKDOWN, Format.LATEX, Format.JSON], "--format", help="One or several."
     ),
     records: bool = typer.Option(False, "--records", help="Also every record, one a line, for `fossil study import`."),
+    tables: bool = typer.Option(True, help="Write the tables."),
 ) -> None:
     """Write every table to files: CSV, Markdown, LaTeX and JSON, with the best and the second best set apart."""
     from fossil.cli.show import plain_console
-    from fossil.studies.overview import export_records, export_tables
+    from fossil.studies.overview import export_tables
+    from fossil.studies.recorded import export_records
 
     results, folder = _results(file), _folder(file, out)
-    written = export_tables(results, folder, forms)
+    written = export_tables(results, folder, forms) if tables else []
     if records:
         written.append(export_records(results, folder))
     for path in written:

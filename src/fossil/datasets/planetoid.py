@@ -226,7 +226,7 @@ def _read_test_rows(path: Path) -> Array:
 
 
 def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path} cannot be read: {why}.", remedy=_REPLACE)
+    return DataError(f"{path} cannot be read: {why.rstrip('.')}.", remedy=_REPLACE)
 
 
 def _some(nodes: Array) -> tuple[str, ...]:

@@ -74,10 +74,8 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
 
     # Both sides are distinct: saying so spares two hash tables, which cost far more than the sort that remains.
     one_way = ~np.isin(target * nodes + source, keys, assume_unique=True)
-    direction_done = {"keep": "kept", "symmetrize": "reverse added", "reverse": "reversed"}[treatment.direction]
-    if treatment.direction == "keep" and np.count_nonzero(one_way) > _MOSTLY_ONE_WAY * len(one_way):
-        direction_done = "kept; if each stands for both directions, choose --direction symmetrize"
-    note("edges without their reverse", source[one_way], direction_done, False)
+    done = direction_done(treatment.direction, int(np.count_nonzero(one_way)), len(one_way))
+    note("edges without their reverse", source[one_way], done, False)
     if treatment.direction == "symmetrize":
         source, target = (
             np.concatenate([source, target[one_way]]),
@@ -133,6 +131,13 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
         findings=tuple(findings),
         published_splits=splits,
     )
+
+
+def direction_done(direction: str, one_way: int, edges: int) -> str:
+    """Return in words what is done about edges without their reverse, given how many of all edges they are."""
+    if direction == "keep" and one_way > _MOSTLY_ONE_WAY * edges:
+        return "kept; if each stands for both directions, choose --direction symmetrize"
+    return {"keep": "kept", "symmetrize": "reverse added", "reverse": "reversed"}[direction]
 
 
 def _kept_splits(splits: Mapping[str, Array], keep: Array) -> tuple[dict[str, Array], list[Finding]]:

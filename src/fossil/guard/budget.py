@@ -99,10 +99,20 @@ def _chosen() -> int | None:
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)i?b?", text.lower())
-    if found is None:
+    chosen = parse_bytes(text)
+    if chosen is None:
         raise GraphError(f"{VARIABLE} is {text!r}, which is no amount of memory.", remedy="Write it like 8GB.")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return chosen
+
+
+def parse_bytes(text: str) -> int | None:
+    """Return an amount of memory as people write it, in bytes; None where it is none.
+
+    >>> parse_bytes("8GB"), parse_bytes("1.5 g"), parse_bytes("much")
+    (8000000000, 1500000000, None)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)i?b?", text.strip().lower())
+    return None if found is None else int(float(found[1]) * _UNITS[found[2]])
 
 
 def _available(root: Path) -> int | None:

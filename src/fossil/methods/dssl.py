@@ -169,8 +169,9 @@ class DSSL(Method[DsslGraph]):
         self.predictor = _perceptron(width, width, width)
         self.factor = _perceptron(config.clusters, width, width)
         self.register_buffer("prototypes", torch.randn(width, config.clusters))
-        # Drawn with the weights, so that the sampled neighbours depend on the run's seed as they do.
-        self.table_seed = int(torch.randint(1 << 62, ()))
+        # Drawn with the weights, so that the sampled neighbours depend on the run's seed as they do; on the host also
+        # where the weights are only counted, on a device without memory.
+        self.table_seed = int(torch.randint(1 << 62, (), device="cpu"))
 
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """Return everything that learns as one group."""

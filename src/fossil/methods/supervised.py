@@ -91,7 +91,7 @@ class SupervisedSettings(Settings):
         ge=1,
     )
     split_seed: int | None = setting(None, "seed of the split; None for the seed of the run", ge=0)
-    num_classes: int | None = setting(None, "C, number of classes; None for that of the graph", ge=1)
+    num_classes: int | None = setting(None, "C, number of classes; None for that of the graph", ge=1, le=2**31 - 1)
 
     def split_rule(self, graph_name: str) -> SplitRule:
         """Return how the training nodes of the graph with this catalogue name (empty for any other) are drawn."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from fossil.ops.precision import Products
+from fossil.ops.ranks import ALONE, Ranks
 
 _LEAST_FOR_NARROW_COSINES = 0.5
 # Half a matrix that may be kept from the forward to the backward pass: of up to 5,792 nodes on a CPU, where it is in
@@ -19,7 +21,8 @@ _KEPT_BYTES = 256 << 20
 class Affinities:
     """The symmetric 2N×2N matrix A = exp((Z Zᵀ - 1)/τ) with a zero diagonal, a tile at a time.
 
-    Only tiles on and above the diagonal are computed. Every exponent is lowered by 1/τ, the most it can be.
+    Only tiles on and above the diagonal are computed, and of several ranks each computes some of them: sums and
+    products are then of its own tiles. Every exponent is lowered by 1/τ, the most it can be.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class Affinities:
         products: Products,
         tile_rows: int | None,
         kept: list[Tensor] | None = None,
+        among: Ranks = ALONE,
     ) -> None:
         """Take Z and say how to multiply.
 
@@ -40,6 +44,7 @@ class Affinities:
             products: precision of the products.
             tile_rows: side of a tile; the device and N decide when None.
             kept: where to keep tiles, in order, and to find those that were kept; None to keep none.
+            among: who else computes tiles.
         """
         self.unit, self.count, self.temperature, self.products = unit, count, temperature, products
         # Cosines go through an exponential, the sums of the gradient do not: these can take narrower numbers. On a GPU
@@ -49,8 +54,8 @@ class Affinities:
         self.operands = unit if exact else operand(unit, products)
         narrow = products == "bfloat16" or (products == "tf32" and unit.is_cuda)
         self.summands = operand(unit, "bfloat16") if narrow else self.operands
-        self.side = min(tile_rows or _tile_rows(unit), len(unit))
-        self.kept = kept
+        self.side = min(tile_rows or _tile_rows(unit), _evenly(len(unit), among))
+        self.kept, self.among = kept, among
 
     def row_sums(self) -> Tensor:
         """Return the 2N sums of the rows over all columns that take part."""
@@ -64,13 +69,14 @@ class Affinities:
 
     def pull(self, share: Tensor) -> Tensor:
         """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part."""
-        result = torch.empty_like(self.unit)
+        undivided = self.among.world == 1
+        result = torch.empty_like(self.unit) if undivided else torch.zeros_like(self.unit)
         for top, left, tile in self._tiles():
             weights = self._tile_weights(tile, top, left, share)
-            # Tiles come row by row, so that the first row of them is the first to write anywhere.
-            multiply(weights, self.summands[left], result[top], beta=int(left.start > 0))
+            # Tiles come row by row, so that the first row of all of them is the first to write anywhere.
+            multiply(weights, self.summands[left], result[top], beta=int(left.start > 0 or not undivided))
             if top != left:
-                multiply(weights.T, self.summands[top], result[left], beta=int(top.start > 0))
+                multiply(weights.T, self.summands[top], result[left], beta=int(top.start > 0 or not undivided))
         return result
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Tensor]]:
@@ -89,12 +95,11 @@ class Affinities:
             yield top, left, tile
 
     def _places(self) -> Iterator[tuple[slice, slice]]:
-        """Yield rows and columns of the tiles on and above the diagonal."""
+        """Yield rows and columns of the tiles on and above the diagonal that are this rank's."""
         total = len(self.unit)
         slices = [slice(start, min(start + self.side, total)) for start in range(0, total, self.side)]
-        for index, top in enumerate(slices):
-            for left in slices[index:]:
-                yield top, left
+        places = ((top, left) for index, top in enumerate(slices) for left in slices[index:])
+        return islice(places, self.among.rank, None, self.among.world)
 
     def _complete(self, tile: Tensor, top: slice, left: slice) -> None:
         """Make cosines divided by τ that part of A."""
@@ -172,6 +177,11 @@ def _adds_narrow_products(device: torch.device) -> bool:
 def _multiplies_narrow_numbers() -> bool:
     """Tell whether this processor has instructions for bfloat16."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _evenly(total: int, among: Ranks) -> int:
+    """Return the largest side at which tiles are enough to be divided: ten or more for two ranks, 36 for four."""
+    return total if among.world == 1 else max(1, -(-total // (2 * among.world)))
 
 
 def _tile_rows(unit: Tensor) -> int:

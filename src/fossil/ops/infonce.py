@@ -14,6 +14,7 @@ from fossil.ops.affinities import Affinities, can_be_kept, kept_bytes, taking_pa
 from fossil.ops.autograd import Function
 from fossil.ops.dispatch import triton, triton_runs_on
 from fossil.ops.precision import Products, ambient_products, products_in
+from fossil.ops.ranks import ranks
 from fossil.ops.unit import SHORTEST, unit_vectors
 
 _TIMED_NODES = 2048
@@ -34,7 +35,8 @@ def node_contrast(
     diagonal left out, so what is on and above the diagonal suffices, a tile or a strip of it at a time; the backward
     pass computes it again, but for small graphs, up to 5,792 nodes on a CPU and 8,192 on a GPU, where it is kept. On a
     GPU the host never waits, and all shapes are fixed, so that a CUDA graph can capture it. It can be
-    differentiated once.
+    differentiated once. Among several ranks (`fossil.ops.ranks`) the tiles are divided where PyTorch computes them, and
+    their row sums added up; the kernels of a GPU are not.
 
     Args:
         first: H, N×D.
@@ -138,9 +140,9 @@ class _PlainInfoNCE(Function):
         tile_rows: int | None,
     ) -> Tensor:
         kept: list[Tensor] | None = [] if ctx.needs_input_grad[0] and can_be_kept(unit, tile_rows) else None
-        ctx.settings = temperature, products, tile_rows, kept
+        ctx.settings = temperature, products, tile_rows, kept, ranks()
         with products_in(products, unit.device):
-            totals = Affinities(unit, count, *ctx.settings).row_sums()
+            totals = ranks().add_up(Affinities(unit, count, *ctx.settings).row_sums())
         # Every exponent was lowered by 1/τ.
         logarithms, share = totals.log() + 1 / temperature, totals.reciprocal()
         if count is not None:
@@ -157,7 +159,8 @@ class _PlainInfoNCE(Function):
         unit, share, count = ctx.saved_tensors
         with torch.autocast(unit.device.type, enabled=False), products_in(ctx.settings[1], unit.device):
             scale = gradients[0] / (2 * ctx.settings[0] * _number(unit, count))
-            result = Affinities(unit, count, *ctx.settings).pull(share * scale)
+            # A rank's own tiles count as often as there are ranks, because gradients are averaged over them.
+            result = Affinities(unit, count, *ctx.settings).pull(share * (scale * ctx.settings[-1].world))
             for mine, other in zip(result.chunk(2), reversed(unit.chunk(2)), strict=True):
                 mine.addcmul_(other, scale, value=-2)
         return result, None, None, None, None

@@ -88,24 +88,29 @@ def read_numbers(table: NodeTable, name: str, role: str, day_first: bool | None 
         values = read_dates(cell_texts(cells), day_first)
     else:
         values = as_floats(cells)
-    plain, gaps = plain_cells(cells), np.zeros(len(values), dtype=bool)
+    gaps = np.zeros(len(values), dtype=bool)
     unread = np.flatnonzero(~np.isfinite(values)).tolist()
-    gaps[[row for row in unread if is_gap(plain[row])]] = True
+    if unread:
+        plain = plain_cells(cells)
+        gaps[[row for row in unread if is_gap(plain[row])]] = True
     return Numbers(values, gaps, [row for row in unread if not gaps[row]])
 
 
 def refuse_unreadable(table: NodeTable, name: str, role: str, rows: Sequence[int]) -> None:
     """Raise GraphError if there are such cells; they are counted, and the first few named with their places."""
-    if not rows:
-        return
-    cells = plain_cells(table.columns[name])
-    bad = list(dict.fromkeys(repr(_shortened(cells[row])) for row in rows))
+    if rows:
+        cells = plain_cells(table.columns[name])
+        raise unreadable_cells(table.where, name, role, [cells[row] for row in rows], len(rows), table.places(rows))
+
+
+def unreadable_cells(where: str, name: str, role: str, cells: Sequence[object], count: int, places: str) -> GraphError:
+    """Return what to say about `count` cells of a column that are not what its role asks for, given some of them."""
+    bad = list(dict.fromkeys(repr(_shortened(cell)) for cell in cells))
     # What is a date once the order of day and month is known left just that open.
-    order_is_open = role in DATES and np.isfinite(read_dates([cell_text(cells[row]) for row in rows], True)).any()
-    raise GraphError(
-        f"{_cells(len(rows), name, table)} {_WANTED.get(role, 'no finite number')}: {listed(bad, len(bad))} "
-        f"({table.places(rows)}).",
-        remedy=f"Mend or empty {'them' if len(rows) > 1 else 'it'}, or choose --column {name}=categorical or "
+    order_is_open = role in DATES and np.isfinite(read_dates([cell_text(cell) for cell in cells], True)).any()
+    return GraphError(
+        f"{_cells(count, name, where)} {_WANTED.get(role, 'no finite number')}: {listed(bad, len(bad))} ({places}).",
+        remedy=f"Mend or empty {'them' if count > 1 else 'it'}, or choose --column {name}=categorical or "
         f"--column {name}=drop."
         + (" Dates such as 03/04/2021 leave open which is the month: write 2021-04-03." if order_is_open else ""),
     )
@@ -115,13 +120,16 @@ def refuse_gaps(table: NodeTable, name: str, gaps: Array, remedy: str) -> None:
     """Raise GraphError if there are empty cells; they are counted, and the first few places named."""
     rows = np.flatnonzero(gaps)
     if len(rows):
-        raise GraphError(f"{_cells(len(rows), name, table)} empty ({table.places(rows)}).", remedy=remedy)
+        raise empty_cells(table.where, name, len(rows), table.places(rows), remedy)
 
 
-def _cells(count: int, name: str, table: NodeTable) -> str:
-    return (
-        f"{count:,} cell{'s' if count > 1 else ''} of column {name!r} in {table.where} {'are' if count > 1 else 'is'}"
-    )
+def empty_cells(where: str, name: str, count: int, places: str, remedy: str) -> GraphError:
+    """Return what to say about `count` empty cells of a column where nothing fills them."""
+    return GraphError(f"{_cells(count, name, where)} empty ({places}).", remedy=remedy)
+
+
+def _cells(count: int, name: str, where: str) -> str:
+    return f"{count:,} cell{'s' if count > 1 else ''} of column {name!r} in {where} {'are' if count > 1 else 'is'}"
 
 
 def is_gap(cell: object) -> bool:

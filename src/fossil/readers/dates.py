@@ -34,10 +34,14 @@ def day_comes_first(texts: Sequence[str]) -> bool | None:
     >>> day_comes_first(["03/04/2021", "31/12/2021"]), day_comes_first(["03/04/2021"])
     (True, None)
     """
-    matches = [match for text in texts if (match := _EITHER_ORDER.fullmatch(text))]
-    day_first = any(int(match["first"]) > 12 for match in matches)
-    month_first = any(int(match["second"]) > 12 for match in matches)
+    day_first, month_first = order_evidence(texts)
     return None if day_first == month_first else day_first
+
+
+def order_evidence(texts: Sequence[str]) -> tuple[bool, bool]:
+    """Tell whether some cell has its day first, and whether some has its month first, beyond doubt."""
+    matches = [match for text in texts if (match := _EITHER_ORDER.fullmatch(text))]
+    return any(int(match["first"]) > 12 for match in matches), any(int(match["second"]) > 12 for match in matches)
 
 
 def read_dates(texts: Sequence[str], day_first: bool | None) -> Array:

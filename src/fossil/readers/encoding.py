@@ -7,7 +7,7 @@ so that new nodes get exactly the columns that the old ones had.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -61,6 +61,15 @@ class EncodingPlan:
         Raises:
             GraphError: a column of the plan is missing, or a cell cannot be read as its role asks.
         """
+        features, findings = self.encode_cells(table)
+        return features, self.feature_names, (*self.notices(table.columns), *(one for each in findings for one in each))
+
+    def encode_cells(self, table: NodeTable) -> tuple[Features, list[tuple[Finding, ...]]]:
+        """Return N×F float32 features (dense or CSR), and what was noticed in the cells of each column that has some.
+
+        Raises:
+            GraphError: as `encode` does.
+        """
         used, lost = [column for column in self.columns if column.feature_names], Troubles(table.where)
         for column in used:
             if column.name not in table.columns:
@@ -69,7 +78,7 @@ class EncodingPlan:
                     remedy=nearest(column.name, table.columns),
                 )
         lost.raise_any()
-        findings, troubles = list(self._notices(table)), Troubles(table.where)
+        findings, troubles = [], Troubles(table.where)
         rows, places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         width = 0
         for column in used:
@@ -78,7 +87,7 @@ class EncodingPlan:
                 rows.append(entries.rows)
                 places.append(entries.places + width)
                 values.append(entries.values.astype(np.float32))
-                findings += entries.findings
+                findings.append(entries.findings)
             width += len(column.feature_names)
         troubles.raise_any()
         row, place, value = np.concatenate(rows), np.concatenate(places), np.concatenate(values)
@@ -89,11 +98,12 @@ class EncodingPlan:
         else:
             features = np.zeros(shape, np.float32)
             features[row, place] = value
-        return features, self.feature_names, tuple(findings)
+        return features, findings
 
-    def _notices(self, table: NodeTable) -> Iterator[Finding]:
+    def notices(self, columns: Iterable[str]) -> Iterator[Finding]:
+        """Yield what is to be said of the columns of a table, whatever their cells."""
         known = {column.name for column in self.columns}
-        yield from some("columns unknown to the plan", [c for c in table.columns if c not in known], "ignored")
+        yield from some("columns unknown to the plan", [c for c in columns if c not in known], "ignored")
         constant = [c.name for c in self.columns if c.role in MEASURED and not c.scale]
         yield from some("constant columns", constant, "encoded as zeros")
         empty = [c.name for c in self.columns if c.role == "drop" and c.note]
@@ -109,8 +119,12 @@ class EncodingPlan:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
+    def from_json(cls, value: Mapping[str, Any], name: str = "This") -> Self:
         """Rebuild a plan from what `to_json` gave.
+
+        Args:
+            value: what it gave.
+            name: what to call it in an error.
 
         Raises:
             GraphError: the value is not an encoding plan.
@@ -123,7 +137,7 @@ class EncodingPlan:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise GraphError(
-                f"This is not an encoding plan ({reason(error)}).", remedy="Use the plan saved beside the model."
+                f"{name} is not an encoding plan ({reason(error)}).", remedy="Use the plan saved beside the model."
             ) from error
 
 

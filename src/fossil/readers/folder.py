@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fossil.errors import GraphError
+from fossil.graph.disk import MANIFEST
 from fossil.graph.troubles import Troubles
 from fossil.guard.boundary import check_regular, exists, reading
 from fossil.readers.base import Found, Reader, Request, split_name
@@ -24,8 +25,8 @@ class Folder(Reader):
 
     @classmethod
     def accepts(cls, source: Any) -> bool:
-        """Tell whether this is a folder."""
-        return isinstance(source, Path) and source.is_dir()
+        """Tell whether this is a folder, and none that holds a converted graph."""
+        return isinstance(source, Path) and source.is_dir() and not exists(source / MANIFEST)
 
     @classmethod
     def read(cls, source: Any, request: Request) -> Found:

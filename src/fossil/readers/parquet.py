@@ -47,7 +47,7 @@ class ParquetTables(TableReader):
             columns[name] = _cells(pyarrow.types, column)
         if not columns:
             raise GraphError(f"{path} has no columns.", remedy="A table needs at least an id column.")
-        named = [name for name in _named_index(table.schema) if name in columns]
+        named = [name for name in named_index(table.schema) if name in columns]
         columns, index = without_index({name: columns[name] for name in dict.fromkeys([*named, *columns])})
         return Frame(str(path), columns, range(1, table.num_rows + 1), unit="row", index=index)
 
@@ -105,7 +105,7 @@ def _cells(types: Any, column: Any) -> Column:
     return list(column.to_pylist()) if column.null_count or not plain else column.to_numpy()
 
 
-def _named_index(schema: Any) -> list[str]:
+def named_index(schema: Any) -> list[str]:
     """Return the columns that were the index of a data frame: pandas stores them last, and they come first."""
     try:
         stored = (schema.pandas_metadata or {}).get("index_columns", ())

@@ -26,6 +26,7 @@ Scale: TypeAlias = Literal["auto", "standard", "none"]
 LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
 FEW_CODES = range(3, 11)  # so many distinct whole numbers may be codes
+FILLING = "Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {}=drop."
 
 
 class Declared(NamedTuple):
@@ -117,6 +118,28 @@ def plan_columns(table: NodeTable, choices: ColumnChoices | None = None) -> Enco
             label that nobody spoke of, beside another that is the label; all in one message.
     """
     choices, troubles = choices or ColumnChoices(), Troubles(table.where)
+    declared = settled_roles(table, choices, troubles)
+    columns = [ColumnPlan(table.id_column, "id")] if table.id_column else []
+    for name in table.columns:
+        with troubles.gathered():
+            columns.append(_plan_column(table, name, declared.get(name), choices))
+    troubles.raise_any()
+    scaled = DATES if choices.scale == "auto" and _looks_like_counts(table, columns) else MEASURED
+    if choices.scale != "none":
+        columns = [_scaled(table, column) if column.role in scaled else column for column in columns]
+    plan = EncodingPlan(tuple(columns), sparse=True)
+    if len(plan.feature_names) <= SPARSE_WIDTH:
+        return replace(plan, sparse=False)
+    features = plan.encode(table)[0]
+    filled = np.count_nonzero(features.data) if sp.issparse(features) else 0
+    return replace(plan, sparse=bool(filled < SPARSE_DENSITY * features.shape[0] * features.shape[1]))
+
+
+def settled_roles(table: NodeTable, choices: ColumnChoices, troubles: Troubles) -> dict[str, Declared]:
+    """Return what the caller said about columns, and which one is the label; `troubles` keeps what is wrong with that.
+
+    Of the table only the names of its columns are asked.
+    """
     declared = choices.declared()
     for name in declared:
         with troubles.gathered():
@@ -133,20 +156,7 @@ def plan_columns(table: NodeTable, choices: ColumnChoices | None = None) -> Enco
                     f"Column {name!r} of {table.where} is called like a label, and the label is {label!r}.",
                     remedy=f"Leave it out with --column {name}=drop, or declare it numeric, boolean or categorical.",
                 )
-    columns = [ColumnPlan(table.id_column, "id")] if table.id_column else []
-    for name in table.columns:
-        with troubles.gathered():
-            columns.append(_plan_column(table, name, declared.get(name), choices))
-    troubles.raise_any()
-    scaled = DATES if choices.scale == "auto" and _looks_like_counts(table, columns) else MEASURED
-    if choices.scale != "none":
-        columns = [_scaled(table, column) if column.role in scaled else column for column in columns]
-    plan = EncodingPlan(tuple(columns), sparse=True)
-    if len(plan.feature_names) <= SPARSE_WIDTH:
-        return replace(plan, sparse=False)
-    features = plan.encode(table)[0]
-    filled = np.count_nonzero(features.data) if sp.issparse(features) else 0
-    return replace(plan, sparse=bool(filled < SPARSE_DENSITY * features.shape[0] * features.shape[1]))
+    return declared
 
 
 def _label_column(table: NodeTable, label: str | None, declared: Mapping[str, Declared]) -> str | None:
@@ -166,10 +176,7 @@ def _plan_column(table: NodeTable, name: str, declared: Declared | None, choices
     if role == "drop" or role == "label" or role == "id":
         return ColumnPlan(name, role)
     if any(isinstance(cell, list | tuple | dict | set | np.ndarray) for cell in itertools.islice(cells, 100)):
-        raise GraphError(
-            f"Column {name!r} of {table.where} holds lists, not single values.",
-            remedy=f"Spread it over numeric columns, one number a cell, or leave it out with --column {name}=drop.",
-        )
+        raise holds_lists(table.where, name)
     texts = cell_texts(cells)
     role = role or _inferred(texts, cells)
     if role is None:
@@ -205,23 +212,42 @@ def _plan_categories(
     present = [text for text in texts if text]
     categories = tuple(sorted(set(present)))
     if not declared and len(categories) > choices.max_categories:
-        example = present[0] if len(present[0]) <= 60 else present[0][:57] + "..."
-        raise GraphError(
-            f"Column {name!r} of {table.where} is text with {len(categories):,} distinct values "
-            f"(for example {example!r}); at most {choices.max_categories} are taken as categories.",
-            remedy=f"Leave it out with --column {name}=drop, force it with --column {name}=categorical, or replace it "
-            "by numeric columns such as sentence embeddings.",
-        )
+        raise too_many_categories(table.where, name, f"{len(categories):,}", present[0], choices.max_categories)
     most = max(categories, key=Counter(present).__getitem__) if missing == "most_frequent" and categories else None
     indicator = choices.missing_indicator and len(present) < len(texts)
     return ColumnPlan(name, "categorical", categories=categories, fill=most, indicator=indicator)
 
 
+def too_many_categories(where: str, name: str, count: str, example: str, most: int) -> GraphError:
+    """Return what to say about a text column with more distinct values than are taken."""
+    shown = example if len(example) <= 60 else example[:57] + "..."
+    return GraphError(
+        f"Column {name!r} of {where} is text with {count} distinct values "
+        f"(for example {shown!r}); at most {most} are taken as categories.",
+        remedy=f"Leave it out with --column {name}=drop, force it with --column {name}=categorical, or replace it "
+        "by numeric columns such as sentence embeddings.",
+    )
+
+
+def holds_lists(where: str, name: str) -> GraphError:
+    """Return what to say about a column of lists."""
+    return GraphError(
+        f"Column {name!r} of {where} holds lists, not single values.",
+        remedy=f"Spread it over numeric columns, one number a cell, or leave it out with --column {name}=drop.",
+    )
+
+
+def nothing_to_fill_with(where: str, name: str, missing: str) -> GraphError:
+    """Return what to say about a column without any value, where its empty cells are to be filled."""
+    return GraphError(
+        f"Column {name!r} of {where} is empty, so that there is no {missing} of it.",
+        remedy=f"Leave it out with --column {name}=drop.",
+    )
+
+
 def _with_fill(table: NodeTable, column: ColumnPlan, missing: Missing, indicator: bool) -> ColumnPlan:
     """Return the plan with what empty cells become, and the earliest date."""
-    hint = (
-        f"Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {column.name}=drop."
-    )
+    hint = FILLING.format(column.name)
     filling = column if missing == "refuse" else replace(column, fill=0.0)
     values, gaps = filling.numbers(table, hint)
     present = values[~gaps]
@@ -229,10 +255,7 @@ def _with_fill(table: NodeTable, column: ColumnPlan, missing: Missing, indicator
     if missing == "refuse":
         return replace(column, start=start)
     if len(present) == 0:
-        raise GraphError(
-            f"Column {column.name!r} of {table.where} is empty, so that there is no {missing} of it.",
-            remedy=f"Leave it out with --column {column.name}=drop.",
-        )
+        raise nothing_to_fill_with(table.where, column.name, missing)
     fill = start + statistic(present - start, missing)
     return replace(column, start=start, fill=fill, indicator=indicator and bool(gaps.any()))
 
@@ -280,10 +303,19 @@ def _possible_codes(table: NodeTable, plan: EncodingPlan, choices: ColumnChoices
     names = []
     for column in numeric:
         values, gaps = column.numbers(table)
-        distinct = np.unique(values[~gaps])
-        # A value of a category comes more than now and then.
-        if len(distinct) in FEW_CODES and 5 * len(distinct) <= len(values) and (distinct == np.floor(distinct)).all():
+        if may_be_codes(np.unique(values[~gaps]), len(values)):
             names.append(column.name)
+    return codes_finding(names)
+
+
+def may_be_codes(distinct: Array, rows: int) -> bool:
+    """Tell whether these distinct values of so many rows may be codes of categories."""
+    # A value of a category comes more than now and then.
+    return bool(len(distinct) in FEW_CODES and 5 * len(distinct) <= rows and (distinct == np.floor(distinct)).all())
+
+
+def codes_finding(names: Sequence[str]) -> tuple[Finding, ...]:
+    """Return the finding about columns that may hold codes."""
     return some("columns of few whole numbers", names, "taken as numbers; for codes say --column NAME=categorical")
 
 

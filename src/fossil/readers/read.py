@@ -13,15 +13,19 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble
+from fossil.graph.disk import DiskGraph
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features, Graph
 from fossil.guard.boundary import check_regular, exists, reading
+from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.readers.base import Found, Request, TableReader
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.folder import Folder
 from fossil.readers.planning import ColumnChoices, Scale
 from fossil.readers.registry import forms, reader_for
 from fossil.readers.structural_features import STRUCTURAL_NAMES, structural_matrix
+
+_BYTES_AN_EDGE = 64  # both ends, a key, its order, and the matrix that is made of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +90,17 @@ def read_graph(
     # What goes wrong with an object of the caller's is his own to see; a file may be anybody's.
     with reading(source) if isinstance(source, Path) else nullcontext():
         found, made = _read(source, request)
-        if isinstance(found, Graph) and treatment is None and not structural_features:
+        if isinstance(found, DiskGraph) and said == Treatment() and not structural_features:
+            graph: Graph = found if name is None else found.named(name)
+        elif isinstance(found, Graph) and treatment is None and not structural_features:
             graph = found if name is None else replace(found, name=name)
         else:
+            if isinstance(found, DiskGraph):
+                _check_fits(found)
             raw = _as_raw(found) if isinstance(found, Graph) else found
             raw, made = with_structure(raw, made, treatment, structural_features, plan)
             graph = assemble(raw if name is None else replace(raw, name=name), treatment)
-    _check_size(graph, allow_no_edges)
+    check_size(graph.name, graph.num_nodes, graph.num_edges, allow_no_edges)
     return LoadedGraph(graph, made)
 
 
@@ -112,8 +120,14 @@ def _read(source: Any, request: Request) -> Found:
             remedy="Give that with a node table alone.",
         )
     if not reader.has_columns:
-        _refuse_column_choices(request.choices, f"{source.suffix} file" if is_file else type(source).__name__)
+        _refuse_column_choices(request.choices, _kind_of(source))
     return reader.read(source, request)
+
+
+def _kind_of(source: Any) -> str:
+    if not isinstance(source, Path):
+        return type(source).__name__
+    return "converted graph" if source.is_dir() else f"{source.suffix} file"
 
 
 def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
@@ -125,6 +139,18 @@ def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
     if choices.roles or choices.label:
         raise GraphError(
             f"This {what} has a feature matrix, no columns to choose from.", remedy="Leave out column roles."
+        )
+
+
+def _check_fits(graph: DiskGraph) -> None:
+    """Refuse to change a converted graph that is larger than memory: its arrays stay as they are, so it is loaded."""
+    need = _BYTES_AN_EDGE * graph.num_edges + 8 * graph.features.size
+    free = free_host_memory()
+    if free is not None and need > free:
+        raise GraphError(
+            f"{graph.folder} is a converted graph, which takes about {in_bytes(need)} in memory to be treated in "
+            f"another way, and {in_bytes(free)} are free.",
+            remedy="Give these choices to fossil data convert.",
         )
 
 
@@ -178,11 +204,12 @@ def _beside(left: Features, right: Array) -> Features:
     return np.hstack([left, right]).astype(np.float32)
 
 
-def _check_size(graph: Graph, allow_no_edges: bool) -> None:
-    if graph.num_nodes < 2:
-        raise GraphError(f"{graph.name} has a single node.", remedy="There is nothing to compare it with: add nodes.")
-    if graph.num_edges == 0 and not allow_no_edges:
+def check_size(name: str, nodes: int, edges: int, allow_no_edges: bool = False) -> None:
+    """Raise GraphError where a graph is too small to learn from."""
+    if nodes < 2:
+        raise GraphError(f"{name} has a single node.", remedy="There is nothing to compare it with: add nodes.")
+    if edges == 0 and not allow_no_edges:
         raise GraphError(
-            f"{graph.name} has no edges between different nodes.",
+            f"{name} has no edges between different nodes.",
             remedy="Check edges.csv beside the node table, or name it with --edges (allow_no_edges=True in Python).",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,23 @@ def edge_values(where: str, columns: Mapping[str, Column | Any], treatment: Trea
         GraphError: a column holds numbers that differ between edges, and `treatment` does not ignore them.
     """
     weights = {name: shown for name, column in columns.items() if (shown := _different_numbers(column))}
+    return weight_findings(where, weights, [name for name in columns if name not in weights], treatment)
+
+
+def weight_findings(
+    where: str, weights: Mapping[str, str], others: Sequence[str], treatment: Treatment | None
+) -> tuple[Finding, ...]:
+    """Return the findings about columns with numbers that differ between edges (two of them, by name) and about others.
+
+    Raises:
+        GraphError: there are such numbers, and `treatment` does not ignore them.
+    """
     if weights and (treatment or Treatment()).edge_weights == "refuse":
         named = ", ".join(f"{name!r} (for example {shown})" for name, shown in weights.items())
         raise GraphError(
             f"{where} has numbers that differ between edges: {named}. No method here uses edge weights.",
             remedy="Leave them out with --edge-weights ignore; edges that should not count have to be removed.",
         )
-    others = [name for name in columns if name not in weights]
     found = (("edge weights", list(weights)), ("further edge columns", others))
     return tuple(Finding(kind, len(names), "ignored", tuple(names[:3])) for kind, names in found if names)
 

@@ -12,6 +12,7 @@ from fossil.errors import GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.registry import Kind
+from fossil.ops.ranks import ALONE, Ranks
 from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.embeddings import FitResult, as_arrays, fault_of
 from fossil.runs.folder import (
@@ -25,15 +26,16 @@ from fossil.runs.folder import (
     write_inputs,
 )
 from fossil.runs.lock import locked
-from fossil.runs.loop import train
+from fossil.runs.loop import follow, train
 from fossil.runs.plan import Plan
 from fossil.runs.resume import resume_training
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import EstimatesMemory, lack_of_memory_as
+from fossil.training.capabilities import Divides, EstimatesMemory, lack_of_memory_as
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
+from fossil.training.distributed import most
 from fossil.training.divergence import DivergedError
 from fossil.training.history import History
 from fossil.training.memory import free_memory
@@ -41,31 +43,27 @@ from fossil.training.progress import Reporter, Silent
 from fossil.training.trainer import Trainer
 
 
-def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
+def fit(plan: Plan, reporter: Reporter | None = None, ranks: Ranks = ALONE) -> FitResult:
     """Train a method on a graph and embed its nodes.
 
     Args:
         plan: what is to be done.
         reporter: told what training takes, and about every epoch.
+        ranks: the processes that train, of which this one leads; the others call `assist` with an equal plan.
 
     Raises:
         GraphError: the method cannot treat the graph.
-        SettingError: the settings take more memory than there is.
+        SettingError: the settings take more memory than there is, or cannot be trained by so many processes.
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
     out = plan.out
     if out is not None:
         holds_run(out)  # where something else stands there, not even a lock is left
     kind, graph, config = plan.kind, plan.graph, plan.config
-    reporter = reporter or Silent()
-    training, device = config.training, resolve_device(config.training.device)
+    trainer = _make_trainer(plan, ranks)
+    model, prepared, device = trainer.method, trainer.prepared, trainer.random.device
+    _check_memory(model, prepared, graph, device, reporter := reporter or Silent(), ranks)
     too_large = _too_large(kind, config.settings, graph)
-    with lack_of_memory_as(too_large):
-        model = kind.build(config.settings, graph.num_features, config.seed).to(device)
-        prepared = model.prepare(graph, device)
-        model.check_trainable(prepared)
-    _check_memory(model, prepared, graph, device, reporter)
-    trainer = Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay)
     history, checkpoints = (
         History(None if out is None else out / "history.jsonl"),
         Checkpoints(out, config.identity, graph),
@@ -76,7 +74,7 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
             if claim_folder(out, resume=plan.resume, force=plan.force):
                 resume_training(out, config, trainer, history, checkpoints)
                 (withdraw_results if trainer.steps < plan.epochs else withdraw_summary)(out)
-            write_inputs(out, config, environment(device), graph, plan.loaded.plan)
+            write_inputs(out, config, environment(device, ranks.world), graph, plan.loaded.plan)
         try:
             train(trainer, plan, history, checkpoints, reporter)
             with lack_of_memory_as(too_large):
@@ -95,6 +93,47 @@ def fit(plan: Plan, reporter: Reporter | None = None) -> FitResult:
         if out is not None:
             _write_results(plan, result, summary)
     return result
+
+
+def assist(plan: Plan, ranks: Ranks) -> None:
+    """Train with the process that leads, which calls `fit` with an equal plan, and keep nothing.
+
+    Raises:
+        FossilError: whatever `fit` raises before and during training.
+    """
+    trainer = _make_trainer(plan, ranks)
+    follow(trainer, plan.epochs)
+    with lack_of_memory_as(_too_large(plan.kind, plan.config.settings, plan.graph)):
+        trainer.close()
+
+
+def _make_trainer(plan: Plan, ranks: Ranks) -> Trainer:
+    """Build the method, bring the graph to its device, and return what trains it."""
+    kind, graph, config = plan.kind, plan.graph, plan.config
+    training, device = config.training, resolve_device(config.training.device)
+    with lack_of_memory_as(_too_large(kind, config.settings, graph)):
+        model = kind.build(config.settings, graph.num_features, config.seed).to(device)
+        _check_ranks(model, graph, ranks)
+        prepared = model.prepare(graph, device)
+        model.check_trainable(prepared)
+    most(ranks, 0)  # nothing is written before all have come so far
+    return Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay, ranks=ranks)
+
+
+def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:
+    """Raise SettingError if a step of this method cannot be divided among so many processes."""
+    if ranks.world == 1:
+        return
+    if not isinstance(model, Divides):
+        raise SettingError(
+            f"{model.title} cannot be trained by {ranks.world} processes: nothing in its steps is divided.",
+            remedy="Start one process, without torchrun; or use --method fossil_v2 or --method fossil_channels_v2.",
+        )
+    if ranks.world > (parts := model.most_ranks(graph)):
+        raise SettingError(
+            f"{ranks.world} processes cannot share the {parts} anchors of a step.",
+            remedy=f"Start at most {parts} processes (torchrun --nproc-per-node), or raise num_anchors.",
+        )
 
 
 def _with_remedy(error: DivergedError, plan: Plan, trainer: Trainer, checkpoints: Checkpoints) -> RunError:
@@ -129,19 +168,22 @@ def _too_large(kind: Kind, config: Settings, graph: Graph) -> SettingError:
     )
 
 
-def _check_memory(model: Method[Any], prepared: Any, graph: Graph, device: torch.device, reporter: Reporter) -> None:
+def _check_memory(
+    model: Method[Any], prepared: Any, graph: Graph, device: torch.device, reporter: Reporter, ranks: Ranks
+) -> None:
     """Say how much memory training takes, where the method knows; raise GraphError if that is more than is free."""
     if not isinstance(model, EstimatesMemory):
         return
-    needed, free = model.memory(prepared), free_memory(device)
+    needed, free = ranks.neighbours * model.memory(prepared), free_memory(device)
+    where = f"{device}" if ranks.neighbours == 1 else f"{device} in {ranks.neighbours} processes"
     there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
     work, smaller = ("Training ", "hidden and width") if model.trained else ("", "width")
     if free is not None and needed > free:
         raise GraphError(
             f"{work}{model.title} on {graph.name} ({graph.num_nodes:,} nodes) needs about "
-            f"{needed / 2**30:,.1f} GiB on {device}{there}.",
+            f"{needed / 2**30:,.1f} GiB on {where}{there}.",
             remedy=f"Make {smaller} {needed / max(free, 1):.1f} times smaller, use a method that takes less, "
             "such as dgi, or a device with more memory.",
         )
     if model.trained:
-        reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {device}{there}")
+        reporter.notice(f"memory: training takes about {needed / 2**30:,.1f} GiB on {where}{there}")

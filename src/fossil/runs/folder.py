@@ -3,6 +3,7 @@
 config.yaml             what was asked for, every setting resolved
 environment.json        versions and device
 graph.npz               the graph as it was trained on, labels and published splits included for evaluation
+graph.json              in its place, where a converted graph is and what tells it from others
 encoding.json           how columns became features, where the input had columns
 history.jsonl           one record an epoch
 checkpoint.safetensors  everything needed to go on
@@ -22,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from fossil.errors import RunError
+from fossil.graph.disk import MANIFEST, DiskGraph
 from fossil.graph.graph import Graph
 from fossil.readers.npz import write_npz
 from fossil.runs.checkpoints import CHECKPOINT
 from fossil.runs.config import CONFIG, RunConfig
 from fossil.runs.embeddings import Embeddings
 from fossil.runs.lock import LOCK
-from fossil.storage import reading, sha256, write_arrays, write_atomically, write_json, write_yaml, writing
+from fossil.storage import read_json, reading, sha256, write_arrays, write_atomically, write_json, write_yaml, writing
 
 SEAL = "sha256"
 """What in a summary tells of a change in it."""
@@ -36,10 +38,14 @@ SEAL = "sha256"
 CHANNEL = "channel_"
 """What the names of arrays begin with that say how far each node trusts a channel."""
 
+REFERENCE = "graph.json"
+"""What stands for `graph.npz` where the graph is a folder of its own, too large to be kept twice."""
+
 FILES = (
     CONFIG,
     "environment.json",
     "graph.npz",
+    REFERENCE,
     "encoding.json",
     "history.jsonl",
     CHECKPOINT,
@@ -51,7 +57,7 @@ FILES = (
 )
 
 
-TIED = (CONFIG, "graph.npz", "encoding.json", "weights.safetensors", "embeddings.npz")
+TIED = (CONFIG, "graph.npz", REFERENCE, "encoding.json", "weights.safetensors", "embeddings.npz")
 """What is read of a finished run, and belongs together."""
 
 
@@ -148,7 +154,44 @@ def write_inputs(path: Path, config: RunConfig, environment: dict[str, Any], gra
             (path / "encoding.json").unlink(missing_ok=True)
         else:
             write_json(path / "encoding.json", plan.to_json())
-    write_npz(path / "graph.npz", graph)
+    write_graph(path, graph)
+
+
+def write_graph(path: Path, graph: Graph) -> None:
+    """Write the graph of a run, or where it is on disk already, which one it is."""
+    on_disk = isinstance(graph, DiskGraph)
+    other = path / ("graph.npz" if on_disk else REFERENCE)
+    with writing(other):
+        other.unlink(missing_ok=True)
+    if isinstance(graph, DiskGraph):
+        manifest = sha256(graph.folder / MANIFEST)
+        write_json(path / REFERENCE, {"folder": str(graph.folder.resolve()), "manifest": manifest})
+    else:
+        write_npz(path / "graph.npz", graph)
+
+
+def read_reference(path: Path) -> DiskGraph:
+    """Open the converted graph that a file of a run names.
+
+    Raises:
+        RunError: it is not there, or another one is.
+    """
+    about = read_json(path)
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("folder", "manifest")):
+        raise RunError(f"{path} names no converted graph.", remedy="Put the right file back.")
+    folder = Path(about["folder"])
+    with reading(folder):
+        if not (folder / MANIFEST).is_file():
+            raise RunError(
+                f"The graph of this run is not in {folder} any more.",
+                remedy="Put the converted graph back there, or a link to it.",
+            )
+    if sha256(folder / MANIFEST) != about["manifest"]:
+        raise RunError(
+            f"{folder} holds another graph than this run was trained on.",
+            remedy="Convert the same tables again with the same choices.",
+        )
+    return DiskGraph(folder)
 
 
 def write_embeddings(path: Path, found: Embeddings) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 
 from fossil.methods.base import Record
+from fossil.ops.ranks import LostRankError
 from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.interrupts import Interrupts, TrainingInterruptedError, hearing_interrupts
 from fossil.runs.plan import Plan
 from fossil.training.capabilities import EstimatesTime, KnowsLighter
+from fossil.training.distributed import most
 from fossil.training.history import History
 from fossil.training.progress import Reporter, duration
 from fossil.training.trainer import Trainer
@@ -23,14 +25,17 @@ def train(trainer: Trainer, plan: Plan, history: History, checkpoints: Checkpoin
     """Run the loop, keeping history and checkpoints, until it is done or somebody presses Ctrl-C.
 
     Ctrl-C waits for the end of a short step, whose state is then saved. A step of more than two seconds is given up at
-    once: there is a checkpoint from before it. SIGTERM and SIGHUP do the same (`fossil.runs.interrupts`).
+    once: there is a checkpoint from before it. SIGTERM and SIGHUP do the same (`fossil.runs.interrupts`). Several
+    processes stop after the same step, and wait for its end however long it takes.
 
     Raises:
         TrainingInterruptedError: somebody did; the state is saved where there is a run folder.
         KeyboardInterrupt: somebody did in a long step, or twice.
         DivergedError: a loss or a weight is not finite.
+        LostRankError: another process is gone; the state after the last whole step is saved.
     """
-    epochs, out = plan.epochs, plan.out
+    alone = trainer.ranks.world == 1
+    epochs = plan.epochs
     saved_at, reported = time.monotonic(), len(history.records)
     pace = _Pace(trainer.steps, epochs, _MOST_AHEAD[trainer.random.device.type])
 
@@ -63,10 +68,11 @@ def train(trainer: Trainer, plan: Plan, history: History, checkpoints: Checkpoin
             long = pace.seconds > _PATIENCE
             if due or long:
                 save()
-            interrupts.break_off = long and not interrupts.heard
-            return interrupts.heard
+            stop = _one_of_all_heard(trainer, interrupts)
+            interrupts.break_off = alone and long and not stop
+            return stop
 
-        interrupts.break_off = True  # nobody knows how long the first step takes, and it has nothing to lose
+        interrupts.break_off = alone  # nobody knows how long the first step takes, and it has nothing to lose
         _foretell(trainer, epochs, reporter)
         if plan.kind.trained:
             reporter.start(trainer.steps, epochs)
@@ -75,19 +81,51 @@ def train(trainer: Trainer, plan: Plan, history: History, checkpoints: Checkpoin
             interrupts.break_off = False
             flush()
             save()
+        except LostRankError as error:
+            if not trainer.is_between_steps:  # some weights have moved and others have not
+                raise
+            flush()
+            save()
+            what = f"{error.what} Stopped after epoch {trainer.steps} of {epochs}."
+            raise LostRankError(what, remedy=_how_to_go_on(checkpoints, trainer.steps)) from error
         finally:
             reporter.finish()
     if trainer.steps < epochs:
-        stopped = TrainingInterruptedError(
-            f"Stopped after epoch {trainer.steps} of {epochs}.",
-            remedy=_how_to_go_on(checkpoints, trainer.steps) if out else "Nothing was saved.",
-        )
-        stopped.exit_status = interrupts.exit_status
-        raise stopped
+        raise _stopped(trainer, epochs, interrupts, _how_to_go_on(checkpoints, trainer.steps))
+
+
+def follow(trainer: Trainer, epochs: int) -> None:
+    """Take the same steps as the process that leads, which keeps everything.
+
+    Raises:
+        TrainingInterruptedError: somebody asked one of all processes to end.
+        LostRankError: another process is gone.
+    """
+    interrupts = Interrupts()
+    with hearing_interrupts(interrupts):
+        trainer.run(epochs, lambda *_: _one_of_all_heard(trainer, interrupts))
+    if trainer.steps < epochs:
+        raise _stopped(trainer, epochs, interrupts, "The first process says what is saved.")
+
+
+def _one_of_all_heard(trainer: Trainer, interrupts: Interrupts) -> bool:
+    """Tell whether somebody asked this process or another one to end, so that all do after the same step."""
+    status = most(trainer.ranks, interrupts.exit_status if interrupts.heard else 0)
+    if status:
+        interrupts.heard, interrupts.exit_status = True, status
+    return interrupts.heard
+
+
+def _stopped(trainer: Trainer, epochs: int, interrupts: Interrupts, remedy: str) -> TrainingInterruptedError:
+    error = TrainingInterruptedError(f"Stopped after epoch {trainer.steps} of {epochs}.", remedy=remedy)
+    error.exit_status = interrupts.exit_status
+    return error
 
 
 def _how_to_go_on(checkpoints: Checkpoints, epoch: int) -> str:
     """Return what there is to go on with."""
+    if checkpoints.path is None:
+        return "Nothing was saved."
     saved = "Everything is saved"
     if checkpoints.epoch != epoch:  # its vectors are no good
         saved = f"The training diverges; the last good state, after epoch {checkpoints.epoch or 0}, is kept"

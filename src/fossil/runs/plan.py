@@ -165,7 +165,8 @@ def as_asked(kind: Kind, settings: Settings) -> Settings:
 
 def _refuse_too_large(kind: Kind, config: Settings, graph: Graph, seed: int) -> None:
     """Refuse settings whose weights and vectors alone do not fit, before any memory is taken."""
-    widths = {name: size for name, size in config.sizes().items() if name.endswith(("width", "hidden", "projection"))}
+    wide = ("width", "hidden", "projection", "num_classes")
+    widths = {name: size for name, size in config.sizes().items() if name.endswith(wide)}
     if not widths:
         return
     name, width = max(widths.items(), key=lambda item: item[1])

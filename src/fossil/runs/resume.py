@@ -48,7 +48,7 @@ def resume_training(
             trainer.load_state(found.tensors, found.about["epoch"])
         except ValueError as error:
             raise RunError(
-                f"{checkpoints.path} does not hold the state of this run: {error}.",
+                f"{checkpoints.path} does not hold the state of this run: {str(error).rstrip('.')}.",
                 remedy="Put the right file back; or delete it and go on with --resume (training starts again).",
             ) from error
     epochs = wanted.training.epochs or 0

@@ -19,7 +19,7 @@ from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
 from fossil.runs.config import CONFIG, RunConfig, fingerprint
 from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
-from fossil.runs.folder import CHANNEL, SEAL, claim_vectors_folder, sealed, write_embeddings
+from fossil.runs.folder import CHANNEL, REFERENCE, SEAL, claim_vectors_folder, read_reference, sealed, write_embeddings
 from fossil.runs.lock import locked
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
@@ -78,8 +78,10 @@ class Run:
     @cached_property
     def graph(self) -> Graph:
         """The graph as it was trained on."""
-        path = self._checked("graph.npz")
-        graph = read_npz(path)
+        with reading(self.path):
+            on_disk = (self.path / REFERENCE).exists()
+        path = self._checked(REFERENCE if on_disk else "graph.npz")
+        graph = read_reference(path) if on_disk else read_npz(path)
         if fingerprint(graph, get_method(self.config.method)) != self.config.fingerprint:
             raise _foreign(path, "it is another graph than config.yaml names")
         return graph
@@ -91,7 +93,7 @@ class Run:
         with reading(path):
             if "encoding.json" not in self._digests and not (path.exists() or path.is_symlink()):
                 return None
-        return EncodingPlan.from_json(read_json(self._checked("encoding.json")))
+        return EncodingPlan.from_json(read_json(self._checked("encoding.json")), str(path))
 
     @cached_property
     def arrays(self) -> dict[str, Array]:

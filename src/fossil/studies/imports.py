@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from fossil.evaluation.protocol import protocol
 from fossil.methods.registry import get_method
 from fossil.runs.plan import plan_run
 from fossil.studies.plan import Graphs, StudyPlan, scoring_key, training_key
+from fossil.studies.recorded import read_lines
 from fossil.studies.store import Record, Scores, Store
 from fossil.studies.train import begin
 
@@ -31,7 +31,7 @@ def import_records(plan: StudyPlan, graphs: Graphs, store: Store, path: Path) ->
         RunError: a line is no record; nothing was taken then.
     """
     counts: Counter[str] = Counter()
-    found = [_understood(plan, graphs, values, where) for values, where in _lines(path)]
+    found = [_understood(plan, graphs, values, where) for values, where in read_lines(path) if "left_out" not in values]
     for record in found:
         if record is None or record.key not in plan.keys:
             counts["left"] += 1
@@ -46,27 +46,10 @@ def import_records(plan: StudyPlan, graphs: Graphs, store: Store, path: Path) ->
     return f"{counts['taken']} taken, {counts['there']} there already, {counts['left']} not asked for by this study"
 
 
-def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {error}.", remedy="Name a file of JSON records.") from error
-    for number, line in enumerate(lines, 1):
-        where = f"Line {number} of {path}"
-        try:
-            values = json.loads(line)
-        except ValueError:
-            values = None
-        if not isinstance(values, dict):
-            raise RunError(
-                f"{where} is no JSON record.", remedy="Name a file of records, one a line; nothing was taken."
-            )
-        yield values, where
-
-
 def _understood(plan: StudyPlan, graphs: Graphs, values: dict[str, Any], where: str) -> Record | None:
     """Return a record of either kind; None where it is of a graph, of a method or of code that is not wanted."""
     if "key" in values:
+        values.pop("places", None)
         return Record.from_dict(values, where)
     if not all(name in values for name in _OF_THE_SCRIPT):
         raise RunError(f"{where} is no record of a training.", remedy="Name another file; nothing was taken.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fossil.errors import RunError, SettingError, nearest
+from fossil.errors import SettingError, nearest
 from fossil.report.tables import Format, Table, Value, render
 from fossil.storage import write_text
 from fossil.studies.figures import draw_figure
@@ -174,16 +173,6 @@ def export_tables(results: Results, folder: Path, forms: Sequence[Format]) -> li
             write_text(path, render(table, form) + "\n")
             written.append(path)
     return written
-
-
-def export_records(results: Results, folder: Path) -> Path:
-    """Write every record of a study, one a line, and return the file; `fossil study import` takes it."""
-    if not results.records:
-        raise RunError("There are no records yet.", remedy="Train something first: fossil study run FILE.")
-    path = folder / f"{results.plan.study.name}.jsonl"
-    lines = [json.dumps(record.to_dict(), ensure_ascii=False) + "\n" for _, record in sorted(results.records.items())]
-    write_text(path, "".join(lines))
-    return path
 
 
 Entry = TypeVar("Entry")

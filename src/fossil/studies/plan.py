@@ -132,6 +132,10 @@ class Graphs:
             self._loaded[key] = open_graph(key[1], treatment=self.treatment(column), **entry.reading(self.folder))
         return self._loaded[key]
 
+    def put(self, column: int, seed: int, loaded: LoadedGraph) -> None:
+        """Take a graph that was read elsewhere for the one of a column and seed."""
+        self._loaded[column, self.study.graphs[column].source(self.folder, seed)] = loaded
+
     def scoring_key(self, column: int, seed: int, rule: Protocol) -> str:
         """Return the hash of how the vectors of a graph are scored.
 
@@ -223,11 +227,7 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
         SettingError: a method, preset or setting is unknown or impossible, or two rows have one title.
         GraphError: a graph of the user's own cannot be read.
     """
-    rows = tuple(_rows(study, file))
-    _refuse_alike(rows, file)
-    if study.search is not None:
-        check_spaces(study.search, rows, file)
-        rows += searched_rows(rows, read_searched(study.folder_of_searches(file)))
+    rows = rows_of(study, file)
     for entry in study.wanted_tables():
         if entry.reference is not None and entry.reference not in [row.title for row in rows]:
             remedy = nearest(entry.reference, [row.title for row in rows])
@@ -238,6 +238,20 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
     plan = StudyPlan(study, file, rows, tuple(map(column_title, study.graphs)), (), {}, {}, {})
     cells = [cell for seed in study.seeds for cell in _cells_of_seed(plan, graphs, seed, download)]
     return StudyPlan(study, file, rows, plan.columns, tuple(cells), plan.unreadable, plan.unscorable, plan.impossible)
+
+
+def rows_of(study: Study, file: Path) -> tuple[Row, ...]:
+    """Return the rows of a study, those of its searches last.
+
+    Raises:
+        SettingError: a method is unknown, two rows have one title, or the space of a search is not accepted.
+    """
+    rows = tuple(_rows(study, file))
+    _refuse_alike(rows, file)
+    if study.search is not None:
+        check_spaces(study.search, rows, file)
+        rows += searched_rows(rows, read_searched(study.folder_of_searches(file)))
+    return rows
 
 
 def plan_cell(plan: StudyPlan, graphs: Graphs, row: int, column: int, seed: int, **others: Any) -> Plan:

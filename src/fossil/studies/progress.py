@@ -10,9 +10,9 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fossil.studies.execute import Options
 from fossil.studies.plan import Cell, StudyPlan
 from fossil.studies.store import Record, Store
+from fossil.studies.work import Options
 from fossil.training.progress import duration
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, median
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.statistics import Summary
 from fossil.studies.file import Quantity
 from fossil.studies.plan import Cell, Scoring, StudyPlan
-from fossil.studies.store import Record, Scores, Store
+from fossil.studies.store import Record, Scores
 
 BySplit: TypeAlias = Mapping[int, float]
 """A value for each split, by the seed of the split; a single one under 0 where splits have nothing to do with it."""
@@ -39,6 +39,13 @@ class Counts:
         return self.done + self.failed + self.missing
 
 
+class Reads(Protocol):
+    """Where records are: a `Store`, or what was read of a file."""
+
+    def read(self, key: str) -> Record | None:
+        """Return a record, None where there is none."""
+
+
 class Results:
     """The records of a study.
 
@@ -47,7 +54,7 @@ class Results:
         store: where the records are.
     """
 
-    def __init__(self, plan: StudyPlan, store: Store) -> None:
+    def __init__(self, plan: StudyPlan, store: Reads) -> None:
         self.plan = plan
         self.records = {key: record for key in plan.keys if (record := store.read(key)) is not None}
 

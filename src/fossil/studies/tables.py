@@ -281,9 +281,11 @@ def _notes(results: Results, entry: TableEntry, places: list[list[Place]]) -> li
     notes = [study.note] if study.note else []
     if entry.value in SCORED:
         percent = f"{100 * protocol(entry.protocol).confidence:g} %"
+        # A graph may come with fewer splits than the study asks for.
+        splits = max((len(one) for place in every for one in place.values.values()), default=study.splits)
         notes.append(
             f"{_CAPTIONS[entry.value]} in percent under `{entry.protocol}`, ± half its {percent} interval over "
-            f"encoders, each with its mean over {_plural(study.splits, 'split')}; {_plural(wanted, 'encoder')}, or as "
+            f"encoders, each with its mean over {_plural(splits, 'split')}; {_plural(wanted, 'encoder')}, or as "
             "many as stand in parentheses."
         )
     else:

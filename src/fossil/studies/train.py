@@ -131,6 +131,23 @@ def begin(made: Plan, source: str, device: torch.device | None) -> Record:
     )
 
 
+def given_up(plan: StudyPlan, graphs: Graphs, cell: Cell, device: str, deaths: int, how: str) -> Record:
+    """Return the record of a cell that ends whatever process works at it.
+
+    Args:
+        plan: the study.
+        graphs: reads its graphs.
+        cell: which one it is.
+        device: what it was to run on, by name.
+        deaths: how many processes it has cost.
+        how: they ended, in a few words.
+    """
+    made = plan_cell(plan, graphs, cell.row, cell.column, cell.seed)
+    why = f"Its process was ended {deaths} times ({how}); often that is the system, short of memory."
+    started = begin(made, graphs.study.graphs[cell.column].input, None)
+    return replace(started, failed=why, device=device, finished=time.time())
+
+
 def _failed(started: Record, error: Exception, began: float, device: torch.device) -> Record:
     """Return the record of a training that failed.
 

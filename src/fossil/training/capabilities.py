@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from fossil.errors import FossilError
+from fossil.graph.graph import Graph
 
 # What PyTorch says of a tensor that is too large for the machine, or for any machine.
 _TOO_LARGE = ("can't allocate memory", "Storage size calculation overflowed", "Overflow when unpacking long")
@@ -47,6 +48,14 @@ class CanShrink(Protocol):
 
     def shrink(self) -> bool:
         """Work in smaller pieces from now on; return whether that was possible."""
+
+
+@runtime_checkable
+class Divides(Protocol):
+    """Can be trained by several processes, each of which does a part of every step."""
+
+    def most_ranks(self, graph: Graph) -> int:
+        """Return how many processes there may be."""
 
 
 def is_out_of_memory(error: Exception) -> bool:

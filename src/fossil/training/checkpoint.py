@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from fossil.errors import RunError
@@ -28,8 +28,7 @@ class Checkpoint(NamedTuple):
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write named tensors with a description and a digest of both, atomically."""
-    # Copies, because the format refuses tensors that share memory, as the parameters of a shared module do.
-    copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    copies = _copies(tensors)
     # One entry: the format keeps several in no order, and equal content would be different files.
     described = json.dumps({**about, _DIGEST: _digest(copies, about)})
     write_bytes(path, save(copies, metadata={"about": described}))
@@ -57,6 +56,21 @@ def load_tensors(path: Path) -> Checkpoint:
             f"{path} is truncated or damaged ({error}).",
             remedy="Delete that file and go on with --resume (training starts again), or start anew with --force.",
         ) from error
+
+
+def packed_tensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return named tensors as bytes, for another process."""
+    return save(_copies(tensors))
+
+
+def unpacked_tensors(content: bytes) -> dict[str, Tensor]:
+    """Return what `packed_tensors` was given."""
+    return load(content)
+
+
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors on the host that share no memory, which the format refuses: parameters of a shared module do."""
+    return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
 
 def _digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> str:

@@ -45,18 +45,21 @@ def describe_device(device: torch.device) -> str:
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
-def environment(device: torch.device) -> dict[str, Any]:
+def environment(device: torch.device, processes: int = 1) -> dict[str, Any]:
     """Return what a reader needs to know about the machine and the versions a result was made with."""
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed as a package"
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "device": describe_device(device),
         "threads": torch.get_num_threads(),
-        "versions": versions,
+        "processes": processes,
+        "versions": {package: version_of(package) for package in _PACKAGES},
     }
+
+
+def version_of(package: str) -> str:
+    """Return the installed version of a package, or that it is not installed as one."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed as a package"

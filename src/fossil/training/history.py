@@ -50,7 +50,9 @@ class History:
         if self.path is None:
             return
         with reading(self.path):
-            if not (self.path.exists() or self.path.is_symlink()):
+            if not self.path.exists():
+                if self.path.is_symlink():
+                    raise _unusable(self.path, f"{self.path} is a symbolic link to nothing.")
                 return
         lines = read_bytes(self.path).splitlines()
         for number, line in enumerate(lines, start=1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -13,11 +14,14 @@ from torch import Tensor, nn
 from fossil.errors import FossilWarning, RunError
 from fossil.methods.base import Method, Objective, ParameterGroup, Phase, Record
 from fossil.ops.precision import Products, arithmetic
+from fossil.ops.ranks import ALONE, Ranks, divided_among
 from fossil.ops.streams import forked
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
 from fossil.training.capabilities import CanShrink, is_out_of_memory
 from fossil.training.capture import CapturedStep
+from fossil.training.checkpoint import packed_tensors, unpacked_tensors
+from fossil.training.distributed import average_gradients, handed_out, most
 
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps for each parameter that has had a gradient
 
@@ -54,7 +58,9 @@ class Trainer:
         seed: seed of the run.
         device: where both live.
         precision: precision of products.
-        replay: whether a step may be captured and replayed; only on a GPU, and not if its shapes depend on data.
+        replay: whether a step may be captured and replayed; only on a GPU, not if its shapes depend on data, and not
+            among several ranks, whose messages no CUDA graph holds.
+        ranks: who shares the work; all of them take the same steps.
 
     Attributes:
         steps: how many steps have been taken.
@@ -69,18 +75,22 @@ class Trainer:
         precision: Products = "float32",
         *,
         replay: bool = True,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.method, self.prepared, self.seed, self.precision = method, prepared, seed, precision
+        self.ranks = ranks
         self.random = torch.Generator(device=device)
         self.groups = method.parameter_groups()
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
         self.steps, self._moved, self._fitted = 0, False, False
-        self.replay = replay and device.type == "cuda" and method.trained and not method.data_dependent
+        alone = ranks.world == 1
+        self.replay = replay and device.type == "cuda" and method.trained and not method.data_dependent and alone
         self._take_step = self._captured(self.method.step)
 
     def run(self, steps: int, after_step: Callable[[int, Record], bool]) -> None:
         """Train up to so many steps in all; `after_step(number, record)` may stop it by returning True."""
         self.fit()
+        self._start_alike()
         while self.steps < steps:
             self.set_rates(steps)
             record = self.step()
@@ -90,10 +100,20 @@ class Trainer:
 
     def fit(self) -> None:
         """Let the method work out what is not trained; once, and not where a loaded state has it."""
-        if not self._fitted:
+        if not self._fitted and self.ranks.leads:  # the others get what it finds
             self.random.manual_seed(derive(self.seed, "fit"))
             self.method.fit(self.prepared, self.random)
             self._fitted = True
+
+    def _start_alike(self) -> None:
+        """Give every rank the state of the first, to the last bit."""
+        if self.ranks.world == 1:
+            return
+        state = packed_tensors(self.state()) if self.ranks.leads else None
+        tensors = unpacked_tensors(handed_out(self.ranks, state))
+        steps = most(self.ranks, self.steps)
+        if not self.ranks.leads:
+            self.load_state(tensors, steps)
 
     def set_rates(self, steps: int) -> None:
         """Tell the method how much of all steps is over, and give scheduled groups their learning rate."""
@@ -104,13 +124,20 @@ class Trainer:
                 rate = self.optimizers[name].param_groups[0]["lr"]
                 rate.fill_(group.learning_rate * group.schedule(self.steps, steps))
 
+    @property
+    def is_between_steps(self) -> bool:
+        """Whether the weights are those after the last whole step, even where the next one failed."""
+        return not self._moved
+
     def step(self) -> Record:
         """Take one training step and return its record."""
         self.random.manual_seed(derive(self.seed, "step", self.steps))
         self.method.train()
         self._moved = False
         try:
-            return self._take_step()
+            record = self._take_step()
+            self._moved = False
+            return record
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -140,7 +167,9 @@ class Trainer:
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
         method, device = self.method, self.random.device
-        if self._moved or not (isinstance(method, CanShrink) and method.shrink()):
+        # A rank that tried again would have its messages answered by those of a later moment.
+        alone = self.ranks.world == 1
+        if self._moved or not (alone and isinstance(method, CanShrink) and method.shrink()):
             raise RunError(
                 f"{self.method.title} ran out of memory on {device.type} in epoch {self.steps + 1}.",
                 remedy="Use a method or settings that take less (fossil_v2, a smaller hidden and width, "
@@ -167,13 +196,16 @@ class Trainer:
         """Take a step on each objective in turn, and return terms and diagnostics of all of them."""
         record: dict[str, Tensor | float] = {}
         objectives: list[Objective] = []  # what diagnostics read must live until the streams have joined
-        with arithmetic(self.precision, self.random.device), forked(self.random.device) as streams:
+        device = self.random.device
+        with arithmetic(self.precision, device), divided_among(self.ranks), forked(device) as streams:
             for objective in step(self.prepared, self.random):
                 objectives.append(objective)
                 streams.mark()
                 for optimizer in self.optimizers.values():
                     optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(list(objective.terms.values()))
+                groups = [self.groups[group].parameters for group in objective.groups]
+                average_gradients(self.ranks, chain.from_iterable(groups))
                 for group in objective.groups:
                     self._moved = True
                     self.optimizers[group].step()

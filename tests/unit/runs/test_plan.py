@@ -15,7 +15,7 @@ from fossil.graph.findings import Treatment
 from fossil.methods.dgi import DGI
 from fossil.methods.fossil import PRESETS, Fossil, FossilSettings
 from fossil.methods.fossil_channels import FossilChannels
-from fossil.methods.registry import Recipe
+from fossil.methods.registry import Kind, Recipe, methods
 from fossil.methods.supervised import FSMLP
 from fossil.runs.plan import as_asked, plan_run, resolve_epochs, resolve_settings
 
@@ -172,3 +172,25 @@ def test_what_a_preset_or_a_recipe_chose_counts_as_chosen(monkeypatch: pytest.Mo
     publish(monkeypatch, encoder="gcnii")
     settings: Any = plan_run(ring(), method="fossil", settings={"gcnii_layers": 2}).config.settings
     assert settings.gcnii_layers == 2
+
+
+# Settings that fit in no memory.
+
+
+@pytest.mark.parametrize("kind", [kind for kind in methods().values() if "width" in kind.Config.model_fields])
+def test_weights_that_do_not_fit_are_counted_before_they_are_made(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = kind.build(kind.configure(None, {"width": 64}), ring().graph.num_features, seed=0)
+    weights = sum(value.numel() * value.element_size() for value in built.state_dict().values())
+    need = (4 if kind.trained else 1) * weights + 4 * ring().graph.num_nodes * built.config.width
+    monkeypatch.setattr("fossil.runs.plan.free_host_memory", lambda: need - 1)
+    with pytest.raises(SettingError, match=r"in memory with \w+=\d+, and .* are free"):
+        plan_run(ring(), method=kind.name, settings={"width": 64})
+
+
+@pytest.mark.parametrize("classes", [10**9, 2**63])
+def test_a_number_of_classes_that_fits_in_no_memory_is_refused_by_its_name(
+    classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fossil.runs.plan.free_host_memory", lambda: 10**10)
+    with pytest.raises(SettingError, match=f"num_classes={classes}"):
+        plan_run(ring(), method="fs_mlp", settings={"num_classes": classes})

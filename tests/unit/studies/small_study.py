@@ -7,10 +7,11 @@ from typing import Any
 
 import yaml
 
-from fossil.studies.execute import Options, Reporter, run_study
+from fossil.studies.execute import run_study
 from fossil.studies.plan import StudyPlan, open_study
 from fossil.studies.results import Results
 from fossil.studies.store import Record, Store
+from fossil.studies.work import Options, Reporter
 
 GRAPH = "csbm:nodes=60,features=8,degree=6"
 DGI = {"method": "dgi", "title": "DGI", "epochs": 3, "settings": {"width": 8}}

@@ -11,8 +11,8 @@ from small_study import DGI, run, trained, write
 
 from fossil.errors import RunError
 from fossil.studies.imports import import_records
-from fossil.studies.overview import export_records
 from fossil.studies.plan import open_study
+from fossil.studies.recorded import export_records
 from fossil.studies.results import Results
 from fossil.studies.store import Store
 

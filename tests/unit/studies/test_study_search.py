@@ -11,7 +11,7 @@ from small_search import communities
 
 from fossil.errors import RunError, SettingError
 from fossil.readers.npz import write_npz
-from fossil.studies.execute import Options, run_study
+from fossil.studies.execute import run_study
 from fossil.studies.groups import letters_of
 from fossil.studies.overview import tables_named
 from fossil.studies.plan import Graphs, StudyPlan, open_study
@@ -19,6 +19,7 @@ from fossil.studies.results import Results
 from fossil.studies.search import Quiet
 from fossil.studies.store import Store
 from fossil.studies.study_search import freeze_study, run_searches, searches_table
+from fossil.studies.work import Options
 
 STUDY: dict[str, Any] = {
     "name": "small",

@@ -86,6 +86,14 @@ def test_cells_are_means_with_students_interval_over_encoders(tmp_path: Path) ->
     assert any(note.startswith("† is not above the better of") for note in table.notes)
 
 
+def test_a_table_says_how_many_splits_there_were_not_how_many_were_asked_for(tmp_path: Path) -> None:
+    one_split = {place: [one[:1] for one in encoders] for place, encoders in VALUES.items()}
+    for folder, values, words in (("two", VALUES, "over 2 splits;"), ("one", one_split, "over 1 split;")):
+        (tmp_path / folder).mkdir()
+        [table] = tables_named(results_of(tmp_path / folder, values, **STUDY)).values()
+        assert words in table.notes[0]
+
+
 def test_programs_get_every_number(tmp_path: Path) -> None:
     [table] = tables_named(results_of(tmp_path, VALUES, **STUDY)).values()
     record = next(one for one in table.records if (one["row"], one["graph"]) == ("DGI", "A"))

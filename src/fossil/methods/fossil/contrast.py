@@ -8,20 +8,22 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.fossil.memory import smaller_tiles
 from fossil.methods.fossil.parts import make_solver
 from fossil.methods.fossil.settings import ContrastSettings
 from fossil.methods.fossil.sampled import SampledGraph, moved
-from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share
+from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share, Transported
 from fossil.nn.contrast import subgraph_contrast
 from fossil.ops.costs import exponential_cost
 from fossil.ops.infonce import node_contrast, node_contrast_seconds
+from fossil.ops.ranks import gathered, ranks
 from fossil.ops.rows import rows_of
 from fossil.ops.subgraph_costs import SubgraphCosts, costs_between, gathered_costs, subgraph_costs
 from fossil.ops.unit import unit_vectors
 from fossil.sampling.subgraphs import Subgraphs, SubgraphSampler
-from fossil.transport import FusedProblem, Solution, pooled_cosine
+from fossil.transport import FusedProblem, pooled_cosine
 
 _MANY_NODES = 20_000  # from which on the node loss over all of them takes a CPU a minute or more
 # The value of a plan that misses its masses can be below zero: then exp(-D/τ) is taken no further than float32 reaches.
@@ -98,16 +100,16 @@ class SubgraphContrast(Method[Drawn]):
 
     # Section 4.6.1: contrast of subgraphs.
 
-    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
-        """Return L_ot (Eq. 11), and the plans behind it where something was transported."""
+    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Transported | None]:
+        """Return L_ot (Eq. 11), and what is behind it where something was transported."""
         count = len(pairs.subgraphs.nodes)
         if count < 2:  # nothing to tell a subgraph from; it must still be a loss
             return 0 * compared.first.sum(), None
         alike, solution = self.similarity(compared, pairs)
         return subgraph_contrast(alike, count, pairs.subgraphs.usable.repeat(3)), solution
 
-    def similarity(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
-        """Return the similarity of S positive pairs and 2S negative ones, 3S in all, and their plans.
+    def similarity(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Transported | None]:
+        """Return the similarity of S positive pairs and 2S negative ones, 3S in all, and what is behind it.
 
         Pair i is (G_i, Ĝ_i); its negatives are (G_i, G_a) and (G_i, Ĝ_b) with a and b other subgraphs. Pairs of rows
         that are no subgraph are compared like the others, and count nowhere.
@@ -117,9 +119,16 @@ class SubgraphContrast(Method[Drawn]):
             X, Y = (rows_of(view, compared.places) for view in compared[:2])  # S×K×D
             cosines = pooled_cosine(torch.cat([X] * 3), torch.cat([Y, rows_of(X, pairs.a), rows_of(Y, pairs.a)]))
             return torch.exp(cosines / config.temperature), None
-        solution = self.solver(self.problem(compared, pairs, pairs.within), check=False)
+        solution = self.transported(self.problem(compared, pairs, pairs.within))
         exponent = -solution.value / (config.contrast_temperature or config.temperature)
         return torch.exp(exponent.clamp_max(_MOST_ALIKE)), solution
+
+    def transported(self, problem: FusedProblem) -> Transported:
+        """Solve all problems, each rank its share of them, and return what comes out."""
+        mine = ranks().share(problem.batch)
+        solution = self.solver(problem.part(mine.start, mine.stop), check=False)
+        value, row_error = (gathered(each, problem.batch) for each in (solution.value, solution.row_error))
+        return Transported(value, row_error)
 
     def problem(self, compared: Compared, pairs: Pairs, within: Tensor) -> FusedProblem:
         """Return the transport problems of all pairs (Eq. 1 and 10)."""
@@ -176,6 +185,10 @@ class SubgraphContrast(Method[Drawn]):
         if self.config.node_contrast != "all_nodes":
             return None
         return f"method {self.name}_v2, whose node loss is over the sampled nodes alone, takes less on large graphs"
+
+    def most_ranks(self, graph: Graph) -> int:
+        """Return how many anchors there are: a process has at least one of them."""
+        return min(self.config.num_anchors, graph.num_nodes)
 
     def shrink(self) -> bool:
         """Work with smaller tiles of the node loss from now on; return whether that was possible."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fossil.methods.fossil.stages import Transported
 from fossil.nn.contrast import sampled_rank
 from fossil.ops.fusion_gate import Gate
 from fossil.sampling.subgraphs import Subgraphs
-from fossil.transport import Solution
 
 Numbers = dict[str, Tensor | float]
 
@@ -27,7 +27,7 @@ def describe_step(embeddings: Tensor, gate: Gate | None, subgraphs: Subgraphs) -
     return found
 
 
-def describe_pairs(solution: Solution | None, subgraphs: Subgraphs, iterations: int) -> Numbers:
+def describe_pairs(solution: Transported | None, subgraphs: Subgraphs, iterations: int) -> Numbers:
     """Return the mean distance of positive and of negative pairs, and how far plans are from their row marginals.
 
     Args:
@@ -38,7 +38,7 @@ def describe_pairs(solution: Solution | None, subgraphs: Subgraphs, iterations: 
     if solution is None:
         return {}
     usable = subgraphs.usable
-    both = torch.stack([solution.value, solution.row_error]).view(2, 3, -1)
+    both = torch.stack(solution).view(2, 3, -1)
     means = torch.where(usable, both, 0).sum(2) / usable.sum().clamp_min(1)
     return {
         "solver_iterations": float(iterations),

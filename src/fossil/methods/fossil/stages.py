@@ -61,6 +61,18 @@ class Pairs(NamedTuple):
     within: Tensor | None
 
 
+class Transported(NamedTuple):
+    """What came out of the transport of pairs, wherever their plans are.
+
+    Attributes:
+        value: fused Gromov-Wasserstein distance of each pair.
+        row_error: mass that its plan carries in wrong rows.
+    """
+
+    value: Tensor
+    row_error: Tensor
+
+
 class Compared(NamedTuple):
     """What the two contrasts look at.
 

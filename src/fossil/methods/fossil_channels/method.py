@@ -17,7 +17,7 @@ from fossil.methods.fossil.contrast import SubgraphContrast
 from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
 from fossil.methods.fossil.sampled import SampledGraph
-from fossil.methods.fossil.stages import Compared, Pairs
+from fossil.methods.fossil.stages import Compared, Pairs, Transported
 from fossil.methods.fossil_channels.rows import JUDGED, ChannelRows
 from fossil.methods.fossil_channels.sampled import channel_block
 from fossil.methods.fossil_channels.settings import ChannelSettings
@@ -35,7 +35,6 @@ from fossil.ops.streams import side
 from fossil.sampling.store import GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
-from fossil.transport import Solution
 
 _MOST_EDGES = 0.5  # that a view is without
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
@@ -203,7 +202,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
         yield Objective(terms, ("encoder",), diagnose)
 
-    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Solution | None]:
+    def subgraph_loss(self, compared: Compared, pairs: Pairs) -> tuple[Tensor, Transported | None]:
         """Return ω L_ot, and the plans behind it; weighed here because only a backward pass waits for a loss aside."""
         loss, solution = super().subgraph_loss(compared, pairs)
         return self.subgraph_weight * loss, solution

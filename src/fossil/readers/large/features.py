@@ -1,0 +1,84 @@
+"""The features and labels of a large table, encoded batch by batch into files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from fossil.errors import GraphError
+from fossil.graph.blocks import appending
+from fossil.graph.findings import Finding
+from fossil.graph.graph import Array
+from fossil.readers.cells import NodeTable, cell_texts
+from fossil.readers.large.columns import LargePlan, node_rows
+from fossil.readers.large.parts import PartTable
+
+
+def write_features(
+    table: PartTable, large: LargePlan, ids: Array, folder: Path, dtype: str, told: Callable[[float], None]
+) -> tuple[tuple[Finding, ...], int, list[int]]:
+    """Encode all rows; return what was noticed, how many rows are zero, and the first of those.
+
+    Args:
+        table: of the nodes.
+        large: how its columns are encoded.
+        ids: N.
+        folder: to write `features` to, and `labels` where there is a column of them.
+        dtype: float32 or float16.
+        told: is told which share is done.
+
+    Raises:
+        GraphError: a feature is too large for the type.
+    """
+    plan = large.plan
+    used = [column.name for column in plan.columns if column.feature_names]
+    numeric = [column.name for column in plan.columns if column.role == "numeric"]
+    label = plan.label_column
+    number = {name: place for place, name in enumerate(large.label_names)}
+    found: list[dict[str, Finding]] = [{} for _ in used]
+    zeros, first_zeros = 0, list[int]()
+    (folder / "labels.npy").unlink(missing_ok=True)
+    wanted = [*used, *([label] if label is not None else [])]
+    names = plan.feature_names
+    with ExitStack() as files:
+        out = files.enter_context(appending(folder / "features.npy", dtype, (len(names),)))
+        classes = None if label is None else files.enter_context(appending(folder / "labels.npy", np.int64))
+        for piece in table.pieces(wanted):
+            rows = node_rows(piece, ids, numeric)
+            features, noticed = plan.encode_cells(rows)
+            for each, more in zip(found, noticed, strict=True):
+                _gather(each, more)
+            block = _as_type(features, dtype, rows, names)
+            empty = np.flatnonzero(~block.any(axis=1))
+            zeros += len(empty)
+            first_zeros += (piece.first + empty[: 20 - len(first_zeros)]).tolist()
+            out.append(block)
+            if classes is not None and label is not None:
+                classes.append(np.asarray([number.get(text, -1) for text in cell_texts(rows.columns[label])], np.int64))
+            told(piece.share)
+    return tuple(finding for each in found for finding in each.values()), zeros, first_zeros
+
+
+def _gather(found: dict[str, Finding], more: tuple[Finding, ...]) -> None:
+    """Add what was noticed in further cells of a column."""
+    for finding in more:
+        before = found.get(finding.kind, Finding(finding.kind, 0, finding.done))
+        examples = tuple(dict.fromkeys((*before.examples, *finding.examples)))[:3]
+        found[finding.kind] = Finding(finding.kind, before.count + finding.count, finding.done, examples)
+
+
+def _as_type(features: Array, dtype: str, rows: NodeTable, names: tuple[str, ...]) -> Array:
+    """Return features of the type asked for, none of which may be too large for it."""
+    with np.errstate(over="ignore"):
+        block = features.astype(dtype, copy=False)
+    if np.isfinite(block).all():
+        return block
+    row, column = divmod(int(np.argmin(np.isfinite(block))), len(names))
+    raise GraphError(
+        f"Feature {names[column]} of node {str(rows.ids[row])!r} is NaN, infinite or too large for {dtype} "
+        f"({rows.where}, {rows.places([row])}).",
+        remedy="Scale large values." if dtype == "float32" else "Scale large values, or choose --features float32.",
+    )

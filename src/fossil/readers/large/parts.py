@@ -1,0 +1,295 @@
+"""A table in one file or in several part files, read in batches of rows by pyarrow."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fossil.errors import GraphError
+from fossil.graph.troubles import listed
+from fossil.guard.boundary import check_regular, exists, reason
+from fossil.readers.base import split_name
+from fossil.readers.csv import DelimitedTables
+from fossil.readers.frame import checked_header, without_index
+from fossil.readers.parquet import ParquetTables, named_index
+
+SUFFIXES = (*DelimitedTables.suffixes, *ParquetTables.suffixes)
+_LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 19
+_BYTES_A_CELL = 512  # of a batch: as Arrow, as Python's object, as number, as entry of the features
+
+_EDGES_ALONE = (
+    " Edges alone are not converted: features built from them count triangles and cores, which takes the whole graph "
+    "in memory."
+)
+
+
+class Piece(NamedTuple):
+    """Rows that follow each other in one file.
+
+    Attributes:
+        where: the file.
+        first: the first of them, counted over all files from 0.
+        place: the first of them in its file, counted from 1.
+        columns: Arrow arrays by name.
+        rows: how many.
+        share: of all files that has been read with them.
+    """
+
+    where: str
+    first: int
+    place: int
+    columns: Mapping[str, Any]
+    rows: int
+    share: float
+
+
+@dataclass(frozen=True)
+class PartTable:
+    """Part files that are one table: their rows follow each other in the order of the files' names.
+
+    Attributes:
+        where: what it is called in messages.
+        parts: the files.
+        memory: bytes that a batch may take.
+    """
+
+    where: str
+    parts: tuple[Path, ...]
+    memory: int
+    _rows: list[int] = field(default_factory=list, compare=False)  # before each part, as far as it is known
+
+    @cached_property
+    def header(self) -> Mapping[str, str]:
+        """The type of every column, by name, in the order that the reader of small tables gives them.
+
+        Raises:
+            GraphError: a file is unreadable, or a part has other columns than the first.
+        """
+        first, *others = ((part, _types(part)) for part in self.parts)
+        for part, types in others:
+            strange = [name for name in {**first[1], **types} if first[1].get(name) != types.get(name)]
+            if strange:
+                name = strange[0]
+                raise GraphError(
+                    f"{part} and {first[0]} are parts of one table, and column {name!r} is "
+                    f"{types.get(name, 'missing')} in the first and {first[1].get(name, 'missing')} in the second.",
+                    remedy="Give every part the same columns of the same types.",
+                )
+        return first[1]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns without the index that pandas writes."""
+        return tuple(without_index(dict.fromkeys(self.header, ()))[0])
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is an unnamed column that pandas wrote its index into."""
+        return len(self.names) < len(self.header)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files."""
+        return sum(part.stat().st_size for part in self.parts)
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """Yield all rows in order, with these columns.
+
+        Raises:
+            GraphError: a file cannot be read, with its name and where that is known the row.
+        """
+        first, done, every = 0, 0, max(1, self.bytes)
+        at_once = min(_MOST_ROWS, max(_LEAST_ROWS, self.memory // (_BYTES_A_CELL * max(1, len(columns)))))
+        for number, part in enumerate(self.parts):
+            if len(self._rows) == number:
+                self._rows.append(first)
+            place = 1
+            batches = _parquet_batches if _is_parquet(part) else _csv_batches
+            with _telling(part):
+                size = part.stat().st_size
+                for batch, share in batches(part, list(columns), at_once, self.memory):
+                    read = min(1.0, (done + share * size) / every)
+                    yield Piece(str(part), first, place, dict(zip(columns, batch, strict=True)), len(batch[0]), read)
+                    first, place = first + len(batch[0]), place + len(batch[0])
+                done += size
+        if first == 0:
+            raise GraphError(f"{self.where} has no rows.", remedy="Check the files.")
+
+    def places(self, rows: Sequence[int], total: int) -> str:
+        """Return in words where the first few of `total` rows are: `row 7 of edges/part-2.parquet`."""
+        shown = []
+        for row in rows:
+            number = bisect_right(self._rows, row) - 1
+            shown.append(f"row {row - self._rows[number] + 1:,} of {self.parts[number]}")
+        return listed(shown, total)
+
+
+def table_parts(source: Path, edges: Path | None, memory: int) -> tuple[PartTable, PartTable]:
+    """Return the node table and the edge table that a folder, or a node table, stands for.
+
+    In a folder they are `nodes` and `edges`: files with the suffix of their format, or folders of part files.
+
+    Raises:
+        GraphError: one of them is missing, or there are several.
+    """
+    folder = source if source.is_dir() else source.parent
+    nodes = _only(folder, "nodes") if source.is_dir() else source
+    edges = edges or _only(folder, "edges")
+    for found, what in ((nodes, "nodes"), (edges, "edges")):
+        if found is None:
+            raise GraphError(
+                f"{folder} has no table of the {what}.",
+                remedy=f"Put {what}.parquet there, another of {', '.join(SUFFIXES)}, or a folder {what} of such files."
+                + _EDGES_ALONE * (what == "nodes"),
+            )
+    assert nodes is not None and edges is not None
+    return tuple(PartTable(str(path), _files(path), memory) for path in (nodes, edges))  # type: ignore[return-value]
+
+
+def _only(folder: Path, stem: str) -> Path | None:
+    candidates = [folder / stem, *(folder / f"{stem}{suffix}" for suffix in SUFFIXES)]
+    found = [path for path in candidates if exists(path)]
+    if len(found) > 1:
+        raise GraphError(
+            f"Folder {folder} has both {' and '.join(path.name for path in found)}.", remedy="Keep one of them."
+        )
+    return found[0] if found else None
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    if not exists(path):
+        raise GraphError(f"{path} does not exist.", remedy="Check the spelling of the path.")
+    files = (
+        sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_"))) if path.is_dir() else [path]
+    )
+    if not files:
+        raise GraphError(f"Folder {path} has no part files.", remedy=f"Put files of {', '.join(SUFFIXES)} there.")
+    for file in files:
+        check_regular(file)
+        if split_name(file, SUFFIXES)[1] not in SUFFIXES:
+            raise GraphError(f"{file} is no table that can be converted.", remedy=f"Use one of {', '.join(SUFFIXES)}.")
+    if len({_is_parquet(file) for file in files}) > 1:
+        raise GraphError(f"Folder {path} has Parquet beside text.", remedy="Give all parts in one format.")
+    return tuple(files)
+
+
+def arrow() -> Any:
+    """Return pyarrow.
+
+    Raises:
+        GraphError: it is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise GraphError(
+            "Converting large tables needs pyarrow, which is not installed.", remedy="pip install 'fossil-gnn[large]'"
+        ) from error
+    return pyarrow
+
+
+@contextmanager
+def _telling(part: Path) -> Iterator[None]:
+    """Turn whatever pyarrow says about a file into one message with its name."""
+    pyarrow = arrow()
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        raise GraphError(
+            f"{part} cannot be read ({reason(error)}).", remedy="Write or copy it again: it is damaged or cut short."
+        ) from error
+
+
+def _is_parquet(part: Path) -> bool:
+    return split_name(part, SUFFIXES)[1] in ParquetTables.suffixes
+
+
+def _types(part: Path) -> dict[str, str]:
+    """Return the columns of one file and their types; text files have texts alone."""
+    with _telling(part):
+        if not _is_parquet(part):
+            return dict.fromkeys(_text_header(part)[0], "text")
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(part) as file:
+            schema = file.schema_arrow
+        types = dict(zip(checked_header(str(part), schema.names), map(str, schema.types), strict=True))
+        named = [name for name in named_index(schema) if name in types]
+        return {name: types[name] for name in dict.fromkeys([*named, *types])}
+
+
+def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], float]]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(part, pre_buffer=False, buffer_size=1 << 20) as file:
+        stored = dict(zip(checked_header(str(part), file.schema_arrow.names), file.schema_arrow.names, strict=True))
+        wanted, rows = [stored[name] for name in columns], 0
+        for batch in file.iter_batches(at_once, columns=wanted, use_threads=False):
+            rows += batch.num_rows
+            yield [batch.column(name) for name in wanted], rows / max(1, file.metadata.num_rows)
+        if rows != file.metadata.num_rows:
+            raise OSError(f"{rows:,} rows, and its footer says {file.metadata.num_rows:,}")
+
+
+def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], float]]:
+    pyarrow = arrow()
+    from pyarrow import csv
+
+    header, delimiter = _text_header(part)
+    ragged: list[Any] = []
+
+    def remember(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    with pyarrow.OSFile(str(part)) as stream:
+        size = max(1, stream.size())
+        try:
+            reader = csv.open_csv(
+                pyarrow.CompressedInputStream(stream, "gzip") if part.suffix.lower() == ".gz" else stream,
+                csv.ReadOptions(
+                    use_threads=False,
+                    block_size=max(1 << 20, min(1 << 26, memory // 64)),
+                    column_names=header,
+                    skip_rows=1,
+                ),
+                csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember),
+                csv.ConvertOptions(
+                    column_types=dict.fromkeys(header, pyarrow.string()),
+                    strings_can_be_null=False,
+                    include_columns=columns,
+                ),
+            )
+            for batch in reader:
+                for first in range(0, batch.num_rows, at_once):
+                    yield batch.slice(first, at_once).columns, min(1.0, stream.tell() / size)
+        except pyarrow.ArrowInvalid as error:
+            if not ragged:
+                raise
+            raise GraphError(
+                f"The header of {part} names {ragged[0].expected_columns} columns, and line {ragged[0].number} has "
+                f"{ragged[0].actual_columns} cells.",
+                remedy="Every row needs one cell a column; quote cells that contain the delimiter.",
+            ) from error
+
+
+def _text_header(part: Path) -> tuple[list[str], str]:
+    """Return the column names of a text file, and what separates its cells."""
+    import csv
+    import gzip
+    import io
+
+    with gzip.open(part, "rb") if part.suffix.lower() == ".gz" else part.open("rb") as binary:
+        text = io.TextIOWrapper(binary, "utf-8-sig", newline="")
+        first = text.readline(1 << 20)
+        usual = ";" if first.count(";") > first.count(",") else ","
+        delimiter = "\t" if split_name(part, SUFFIXES)[1].startswith(".tsv") else usual
+        cells = next(csv.reader([first.rstrip("\r\n")], delimiter=delimiter, strict=True), [])
+    if not cells:
+        raise GraphError(f"{part} is empty.", remedy="The first line must name the columns.")
+    return checked_header(str(part), cells), delimiter

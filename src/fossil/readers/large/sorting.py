@@ -1,0 +1,176 @@
+"""From pairs of rows in files to CSR, within a bound of memory.
+
+The pairs are read as often as parts of them are needed to fit: a part is a range of rows, whose pairs are gathered and
+sorted in memory. For 1.6 billion edges and 8 GB that is some ten times, from end to end, which a disk does well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fossil.graph.blocks import appending, blocks, index_dtype, mapped
+from fossil.graph.graph import Array
+
+BYTES_A_PAIR = 32  # a key, what sorting and comparing it takes, and its two parts
+_PAIRS_AT_ONCE = 1 << 21
+
+Pairs = Callable[[], Iterator[tuple[Array, Array]]]
+
+
+class Csr(NamedTuple):
+    """One direction of the edges, on disk: N+1 and E."""
+
+    indptr: Array
+    indices: Array
+
+    @classmethod
+    def of(cls, folder: Path, way: str) -> Csr:
+        """Open the arrays of that name."""
+        return cls(mapped(folder / f"{way}_indptr.npy"), mapped(folder / f"{way}_indices.npy"))
+
+    def pairs(self) -> Iterator[tuple[Array, Array]]:
+        """Yield all edges as rows and what they list."""
+        for first, last in _ranges(self.indptr, _PAIRS_AT_ONCE):
+            yield self.rows(first, last)
+
+    def reversed_pairs(self) -> Iterator[tuple[Array, Array]]:
+        """Yield all edges the other way round."""
+        for row, listed in self.pairs():
+            yield listed.astype(np.int64), row
+
+    def rows(self, first: int, last: int) -> tuple[Array, Array]:
+        """Return the edges of some rows."""
+        degrees: Array = np.diff(self.indptr[first : last + 1].astype(np.int64))
+        listed = self.indices[int(self.indptr[first]) : int(self.indptr[last])]
+        return np.repeat(np.arange(first, last, dtype=np.int64), degrees), listed
+
+
+class Noticed(NamedTuple):
+    """How many pairs are odd in some way, and the rows of the first of them."""
+
+    total: int
+    rows: list[int]
+
+
+def pairs_in(source: Path, target: Path) -> Pairs:
+    """Return what reads pairs from two files, block by block."""
+    sources, targets = mapped(source), mapped(target)
+
+    def read() -> Iterator[tuple[Array, Array]]:
+        for part in blocks(len(sources), _PAIRS_AT_ONCE):
+            yield sources[part].astype(np.int64), targets[part]
+
+    return read
+
+
+def write_sorted(
+    pairs: Pairs, nodes: int, folder: Path, way: str, memory: int, told: Callable[[float], None]
+) -> Noticed:
+    """Write pairs as CSR, every row sorted, each pair once; return which came more than once.
+
+    Args:
+        pairs: reads them, rows first; is called once for each part that fits.
+        nodes: N.
+        folder: to write to.
+        way: what the arrays are called.
+        memory: bytes to use.
+        told: is told which share is done.
+    """
+    counts = np.zeros(nodes + 1, np.int64)
+    for row, _ in pairs():
+        np.add.at(counts, row + 1, 1)
+    before = np.cumsum(counts)
+    degrees, repeated, first_repeated = counts[1:], 0, list[int]()
+    with appending(folder / f"{way}_indices.npy", index_dtype(nodes)) as out:
+        for first, last in _ranges(before, max(_PAIRS_AT_ONCE, memory // BYTES_A_PAIR)):
+            keys = _keys_of(pairs, first, last, nodes, int(before[last] - before[first]))
+            keys.sort()
+            again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+            if len(again):
+                repeated += len(again)
+                first_repeated += (first + keys[again[: 20 - len(first_repeated)]] // nodes).tolist()
+                np.subtract.at(degrees, first + keys[again] // nodes, 1)
+                keys = np.delete(keys, again)
+            for part in blocks(len(keys)):
+                out.append(keys[part] % nodes)
+            told(float(before[last] / max(1, before[-1])))
+    write_indptr(folder, way, degrees)
+    return Noticed(repeated, first_repeated)
+
+
+def write_indptr(folder: Path, way: str, degrees: Array) -> None:
+    """Write where every row begins."""
+    with appending(folder / f"{way}_indptr.npy", index_dtype(int(degrees.sum()))) as out:
+        out.append(np.zeros(1, np.int64))
+        total = 0
+        for part in blocks(len(degrees)):
+            ends = total + np.cumsum(degrees[part])
+            out.append(ends)
+            total = int(ends[-1])
+
+
+def _keys_of(pairs: Pairs, first: int, last: int, nodes: int, count: int) -> Array:
+    """Return the pairs of a range of rows, each as one number."""
+    keys, filled = np.empty(count, np.int64), 0
+    for row, listed in pairs():
+        inside = (row >= first) & (row < last)
+        chosen = (row[inside] - first) * nodes + listed[inside]
+        keys[filled : filled + len(chosen)] = chosen
+        filled += len(chosen)
+    return keys
+
+
+def _ranges(before: Array, most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that hold at most so many pairs, or are a single row; `before` counts those before a row."""
+    before = before.astype(np.int64, copy=False)  # else every search below would make it so
+    first, nodes = 0, len(before) - 1
+    while first < nodes:
+        last = int(np.searchsorted(before, int(before[first]) + most, side="right")) - 1
+        last = min(nodes, max(first + 1, last))
+        yield first, last
+        first = last
+
+
+def one_way(forward: Csr, backward: Csr) -> Noticed:
+    """Return the edges without their reverse."""
+    count, first = 0, list[int]()
+    for out, into, nodes in _both(forward, backward):
+        alone = out[~np.isin(out, into, assume_unique=True)]
+        count += len(alone)
+        first += (alone[: 20 - len(first)] // nodes).tolist()
+    return Noticed(count, first)
+
+
+def write_union(forward: Csr, backward: Csr, folder: Path, way: str) -> None:
+    """Write the edges of both directions together as CSR."""
+    nodes = len(forward.indptr) - 1
+    degrees = np.zeros(nodes, np.int64)
+    with appending(folder / f"{way}_indices.npy", index_dtype(nodes)) as out:
+        for ahead, back, _ in _both(forward, backward):
+            keys = np.union1d(ahead, back)
+            row = keys // nodes
+            out.append(keys - row * nodes)
+            if len(row):
+                degrees[row[0] : row[-1] + 1] += np.bincount(row - row[0])
+    write_indptr(folder, way, degrees)
+
+
+def _both(forward: Csr, backward: Csr) -> Iterator[tuple[Array, Array, int]]:
+    """Yield the same rows of both directions as sorted numbers, a pair each, with N."""
+    nodes = len(forward.indptr) - 1
+    for start, stop in _ranges(forward.indptr, _PAIRS_AT_ONCE):
+        for first, last in _within(backward.indptr, start, stop):
+            ahead, back = (
+                row * nodes + listed for row, listed in (forward.rows(first, last), backward.rows(first, last))
+            )
+            yield ahead, back, nodes
+
+
+def _within(before: Array, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield parts of a range of rows that hold few pairs in the other direction too."""
+    for first, last in _ranges(before[start : stop + 1], _PAIRS_AT_ONCE):
+        yield start + first, start + last

@@ -1,0 +1,134 @@
+"""Work in stages, each done once: a conversion that was stopped goes on with the first stage that is not done."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fossil.errors import GraphError, RunError
+from fossil.graph.disk import ENCODING, MANIFEST, OPTIONAL, REQUIRED
+from fossil.graph.findings import Finding
+from fossil.storage import read_json, reading, write_json, writing
+
+PARTIAL = "partial"
+LOCK = "convert.lock"
+_IDENTITY = "conversion.json"
+_OURS = {MANIFEST, ENCODING, PARTIAL, LOCK, *(f"{name}.npy" for name in (*REQUIRED, *OPTIONAL))}
+
+
+class Stages:
+    """The stages of one conversion into a folder.
+
+    A stage leaves its arrays in the folder, or in `partial`, and a record of what it found, written once the arrays
+    are whole. Records belong to the input as it was: its files by path, size and time, and every choice.
+
+    Attributes:
+        folder: of the graph.
+        scratch: for what is removed at the end.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], *, force: bool) -> None:
+        self.folder, self.scratch = folder, folder / PARTIAL
+        _claim(folder, dict(identity), force=force)
+
+    def once(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the record of a stage: the one on disk, or that of the work now done."""
+        path = self.scratch / f"{name}.json"
+        if not path.exists():
+            write_json(path, work())
+        found: dict[str, Any] = read_json(path)
+        return found
+
+    def end(self) -> None:
+        """Remove what only the conversion needed."""
+        with writing(self.scratch):
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Remove everything that was written, but for the lock."""
+        _empty(self.folder)
+
+
+def identity(files: Iterable[Path], choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what tells one conversion from another: the files as they are now, and the choices."""
+    about = ((path, path.stat()) for path in files)
+    return {"files": [[str(path.resolve()), stat.st_size, stat.st_mtime_ns] for path, stat in about], **choices}
+
+
+def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return findings as plain values."""
+    return [asdict(finding) for finding in findings]
+
+
+def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """Return the findings that `as_json` gave."""
+    return tuple(Finding(**{**value, "examples": tuple(value["examples"])}) for value in values)
+
+
+def check_room(folder: Path, need: int, what: str) -> None:
+    """Raise RunError where an array that is about to be written does not fit on the disk."""
+    free = shutil.disk_usage(folder).free
+    if need > free:
+        raise RunError(
+            f"{what} take {need / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free in {folder}.",
+            remedy="Make room there, or choose another --out; what was converted so far is kept.",
+        )
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Make sure that a conversion may be written to `folder`, whatever was begun there.
+
+    Raises:
+        RunError: it holds other files, or a graph that may not be replaced.
+    """
+    with reading(folder):
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"{folder} is a file.", remedy="Choose another --out.")
+        content = folder.iterdir() if folder.is_dir() else []
+        strange = [entry.name for entry in content if not (entry.name in _OURS or entry.name.endswith(".part"))]
+    if strange:
+        raise RunError(
+            f"{folder} exists and holds files that are no converted graph (for example {strange[0]}).",
+            remedy="Choose another --out; nothing was touched.",
+        )
+    if (folder / MANIFEST).exists() and not force:
+        raise RunError(
+            f"{folder} already holds a converted graph.", remedy="Replace it with --force, or choose another --out."
+        )
+
+
+def _claim(folder: Path, wanted: dict[str, Any], *, force: bool) -> None:
+    """Mark the folder as that of this conversion, unless it is so already."""
+    check_folder(folder, force=force)
+    begun = folder / PARTIAL / _IDENTITY
+    if begun.exists() and not force and not (folder / MANIFEST).exists():
+        if read_json(begun) == wanted:
+            return
+        raise RunError(
+            f"{folder} holds the beginning of a conversion of other files, or with other choices.",
+            remedy="Begin anew with --force, or choose another --out.",
+        )
+    _empty(folder)
+    write_json(begun, wanted)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what a conversion wrote."""
+    with writing(folder):
+        (folder / MANIFEST).unlink(missing_ok=True)  # first, so that what is half removed passes for nothing
+        for entry in list(folder.iterdir()) if folder.is_dir() else []:
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != LOCK:
+                entry.unlink(missing_ok=True)
+
+
+def refuse_change(folder: Path, now: Mapping[str, Any]) -> None:
+    """Raise GraphError where the input is not what it was when the conversion began."""
+    if read_json(folder / PARTIAL / _IDENTITY) != dict(now):
+        raise GraphError(
+            "The input changed while it was converted.", remedy="Convert it again, once nobody writes it any more."
+        )

@@ -1,0 +1,144 @@
+"""A study from a file of its records alone: no graph is read, so that tables can be made where there is no data.
+
+NAME.jsonl, as `fossil study export --records` writes it, one line each:
+  a record, with `places`: the rows and graphs of the study that it belongs to, by their titles
+  `left_out`: why a graph cannot be read or scored, or a row cannot have it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fossil.errors import RunError
+from fossil.storage import write_text
+from fossil.studies.file import read_study
+from fossil.studies.plan import Cell, Scoring, StudyPlan, column_title, rows_of
+from fossil.studies.results import Results
+from fossil.studies.store import Record
+
+
+def export_records(results: Results, folder: Path) -> Path:
+    """Write every record of a study, one a line, and return the file; `fossil study import` takes it.
+
+    Raises:
+        RunError: there are none yet, or the file cannot be written.
+    """
+    if not results.records:
+        raise RunError("There are no records yet.", remedy="Train something first: fossil study run FILE.")
+    path, plan = folder / f"{results.plan.study.name}.jsonl", results.plan
+    places: dict[str, list[list[str]]] = {}
+    for cell in plan.cells:
+        places.setdefault(cell.key, []).append([plan.rows[cell.row].title, plan.columns[cell.column]])
+    lines = [{"places": places[key]} | record.to_dict() for key, record in sorted(results.records.items())]
+    lines += _left_out(plan)
+    write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    return path
+
+
+def _left_out(plan: StudyPlan) -> Iterator[dict[str, Any]]:
+    for column, reason in plan.unreadable.items():
+        yield {"left_out": reason, "graph": plan.columns[column]}
+    for (column, name), reason in plan.unscorable.items():
+        yield {"left_out": reason, "graph": plan.columns[column], "protocol": name}
+    for (row, column), reason in plan.impossible.items():
+        yield {"left_out": reason, "graph": plan.columns[column], "row": plan.rows[row].title}
+
+
+def read_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield what a file of records holds, line by line, and where.
+
+    Raises:
+        RunError: it cannot be read, or a line is something else.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} cannot be read: {error}.", remedy="Name a file of JSON records.") from error
+    for number, line in enumerate(lines, 1):
+        where = f"Line {number} of {path}"
+        try:
+            values = json.loads(line)
+        except ValueError:
+            values = None
+        if not isinstance(values, dict):
+            raise RunError(
+                f"{where} is no JSON record.", remedy="Name a file of records, one a line; nothing was taken."
+            )
+        yield values, where
+
+
+def open_recorded(file: Path, records: Path) -> Results:
+    """Return the results of a study from the file of its records.
+
+    Args:
+        file: the study file.
+        records: what was exported of it.
+
+    Raises:
+        SettingError: the study file is not accepted.
+        RunError: a line is no record of this study.
+    """
+    study = read_study(file)
+    rows, columns = rows_of(study, file), tuple(map(column_title, study.graphs))
+    plan = StudyPlan(study, file, rows, columns, (), {}, {}, {})
+    found: dict[str, Record] = {}
+    cells: list[Cell] = []
+    for values, where in read_lines(records):
+        if "left_out" in values:
+            _note(plan, values, where)
+            continue
+        places = values.pop("places", None)
+        if not isinstance(places, list):
+            raise RunError(f"{where} does not say which rows it belongs to.", remedy="Export the records again.")
+        record = Record.from_dict(values, where)
+        found[record.key] = record
+        for row, graph in places:
+            at = _position([one.title for one in rows], row, where), _position(columns, graph, where)
+            if record.seed in study.seeds:
+                cells.append(Cell(*at, record.seed, record.key, tuple(_scorings(plan, record))))
+    order = {seed: number for number, seed in enumerate(study.seeds)}
+    cells.sort(key=lambda cell: (order[cell.seed], cell.column, cell.row))
+    whole = StudyPlan(
+        study, file, rows, columns, tuple(cells), plan.unreadable, plan.unscorable, plan.impossible
+    )  # fmt: skip
+    return Results(whole, _Read(found))
+
+
+class _Read:
+    """Records that were read already."""
+
+    def __init__(self, records: Mapping[str, Record]) -> None:
+        self.records = records
+
+    def read(self, key: str) -> Record | None:
+        return self.records.get(key)
+
+
+def _scorings(plan: StudyPlan, record: Record) -> Iterator[Scoring]:
+    """Yield which scores of a record the study means: the latest of each protocol, on as many splits as it wants."""
+    for name in plan.study.protocols:
+        made = {key: scores for key, scores in record.scores.items() if scores.protocol == name}
+        key = next(reversed(made), "")
+        yield Scoring(name, key, made[key].seeds[: plan.study.splits] if key else (0,))
+
+
+def _note(plan: StudyPlan, values: Mapping[str, Any], where: str) -> None:
+    column, reason = _position(plan.columns, values.get("graph"), where), str(values["left_out"])
+    if "row" in values:
+        plan.impossible[_position([one.title for one in plan.rows], values["row"], where), column] = reason
+    elif "protocol" in values:
+        plan.unscorable[column, str(values["protocol"])] = reason
+    else:
+        plan.unreadable[column] = reason
+
+
+def _position(titles: list[str] | tuple[str, ...], title: Any, where: str) -> int:
+    if title not in titles:
+        raise RunError(
+            f"{where} belongs to {title!r}, which is no row and no graph of the study.",
+            remedy="Export the records again: the study has changed since.",
+        )
+    return titles.index(title)

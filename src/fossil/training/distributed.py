@@ -1,0 +1,187 @@
+"""Several processes that train one method: how they find each other, what they tell each other, how they end.
+
+`torchrun` starts them and names them in the environment. Every process holds the whole method and takes every step; the
+work inside a step is divided by `fossil.ops.ranks`, and gradients are averaged here. The first process leads: it alone
+writes and speaks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch
+from torch import distributed, nn
+
+from fossil.errors import SettingError
+from fossil.ops.ranks import ALONE, Ranks, answering
+
+# What the others may take beyond one's own time: a first step that compiles, or a large checkpoint.
+_PATIENCE = timedelta(minutes=10)
+_TO_SPEAK = timedelta(seconds=20)  # what the one that speaks may take to say its last word
+_NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_ENDED, _SPOKEN = "fossil/ended", "fossil/spoken"
+
+
+class Place(NamedTuple):
+    """Where a process stands among all.
+
+    Attributes:
+        rank: its number, from zero.
+        world: how many there are.
+        local_rank: its number on this machine.
+        local_world: how many there are on this machine.
+    """
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    local_world: int = 1
+
+
+def place() -> Place:
+    """Return what the launcher says in the environment; a process that nobody launched is alone.
+
+    Raises:
+        SettingError: it says something impossible.
+    """
+    said = {name: os.environ.get(name) for name in _NAMES}
+    if said["RANK"] is None or said["WORLD_SIZE"] is None or "MASTER_ADDR" not in os.environ:
+        return Place()
+    found = Place(*(int(value) if value and value.isdecimal() else -1 for value in said.values()))
+    if not (0 <= found.rank < found.world and 0 <= found.local_rank < found.local_world):
+        told = ", ".join(f"{name}={value}" for name, value in said.items())
+        raise SettingError(
+            f"The environment says {told}, which is no process among others.",
+            remedy="Start several processes with torchrun, or unset these variables to train in one.",
+        )
+    return found
+
+
+class Company:
+    """The processes that were launched together, as one of them sees them.
+
+    Args:
+        here: where this one stands.
+
+    Attributes:
+        ranks: the same for operations; alone until `join`.
+    """
+
+    def __init__(self, here: Place) -> None:
+        self.here, self.ranks = here, ALONE
+        self._store: Any = None
+        if here.world > 1:
+            with answering():
+                from torch.distributed.rendezvous import rendezvous
+
+                self._store, *_ = next(rendezvous("env://", timeout=_PATIENCE))
+
+    def join(self, device: str) -> Ranks:
+        """Wait for all others, and return who shares the work.
+
+        Args:
+            device: name of the device; without a number it is the GPU of this process's own.
+
+        Raises:
+            SettingError: there are more processes here than GPUs.
+            LostRankError: not all came.
+        """
+        if self.here.world > 1:
+            has_own_gpu = _takes_own_gpu(device, self.here)
+            backend = "cpu:gloo,cuda:nccl" if has_own_gpu else "gloo"
+            with answering():
+                distributed.init_process_group(
+                    backend, store=self._store, rank=self.here.rank, world_size=self.here.world, timeout=_PATIENCE
+                )
+            self.ranks = Ranks(self.here.rank, self.here.world, 1 if has_own_gpu else self.here.local_world)
+        return self.ranks
+
+    def leave(self) -> None:
+        """Let the others know that this one is gone."""
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+    def spoken_for(self, status: int) -> int | None:
+        """Tell how a failure ends: None for the first that fails, which says why; its status for all others.
+
+        They wait until it has spoken, because a launcher ends all others as soon as one has ended.
+
+        Args:
+            status: exit status of this process, if it is the first.
+        """
+        if self._store is None:
+            return None
+        mine = f"{self.here.rank} {status}"
+        try:
+            first = self._store.compare_set(_ENDED, "", mine).decode()
+            if first == mine:
+                atexit.register(self._have_spoken)
+                return None
+            with suppress(RuntimeError):
+                self._store.wait([_SPOKEN], _TO_SPEAK)
+            return int(first.split()[1])
+        except RuntimeError:  # the store went with the launcher, or with the first process
+            return None if self.here.rank == 0 else status
+
+    def _have_spoken(self) -> None:
+        with suppress(RuntimeError):
+            self._store.set(_SPOKEN, "1")
+
+
+@contextmanager
+def company() -> Iterator[Company]:
+    """Be among the processes that were launched together, until the end of the block."""
+    here = Company(place())
+    try:
+        yield here
+    finally:
+        here.leave()
+
+
+def average_gradients(ranks: Ranks, parameters: Iterable[nn.Parameter]) -> None:
+    """Replace the gradient of each parameter that has one by its mean over all ranks."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if ranks.world == 1 or not gradients:
+        return
+    flat = ranks.add_up(torch.cat([gradient.flatten() for gradient in gradients])) / ranks.world
+    for gradient, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
+
+
+def most(ranks: Ranks, number: int) -> int:
+    """Return the largest of the numbers that the ranks have."""
+    if ranks.world == 1:
+        return number
+    found = torch.tensor(number)
+    with answering():
+        distributed.all_reduce(found, distributed.ReduceOp.MAX)
+    return int(found)
+
+
+def handed_out(ranks: Ranks, content: bytes | None) -> bytes:
+    """Return to every rank what the first has."""
+    size = most(ranks, 0 if content is None else len(content))
+    buffer = torch.empty(size, dtype=torch.uint8)
+    if content is not None:
+        buffer.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    with answering():
+        distributed.broadcast(buffer, src=0)
+    return buffer.numpy().tobytes()
+
+
+def _takes_own_gpu(device: str, here: Place) -> bool:
+    """Give this process a GPU of its own, unless it works on a CPU or on a GPU that was named by number."""
+    if device not in ("auto", "cuda") or not torch.cuda.is_available():
+        return False
+    if here.local_world > torch.cuda.device_count():
+        raise SettingError(
+            f"{here.local_world} processes are to share {torch.cuda.device_count()} GPU(s).",
+            remedy="Start as many processes as there are GPUs (torchrun --nproc-per-node), or use --device cpu.",
+        )
+    torch.cuda.set_device(here.local_rank)
+    return True

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fossil.errors import FossilError, GraphError, RunError, SettingError
+from fossil.graph.disk import DiskGraph
+from fossil.readers.large import parts, stages
+from fossil.readers.large.measures import Moments
+from fossil.runs.conversion import convert
+from fossil.runs.lock import holding
+
+STAGES = ("ids", "columns", "edges", "sort", "reverse", "directions", "features", "manifest")
+NODES = 60
+
+
+def nodes() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    ids = [f"n{number}" for number in range(NODES)]
+    return pd.DataFrame({"id": ids, "x": random.normal(size=NODES), "kind": random.choice(["a", "b"], NODES)})
+
+
+def edges() -> pd.DataFrame:
+    ends = np.random.default_rng(1).integers(0, NODES, (150, 2))
+    return pd.DataFrame(np.asarray(nodes()["id"])[ends], columns=["source", "target"])
+
+
+def tables(folder: Path) -> Path:
+    """Two part files of nodes and three of edges."""
+    for name, frame, count in (("nodes", nodes(), 2), ("edges", edges(), 3)):
+        (folder / name).mkdir(parents=True)
+        for number, rows in enumerate(np.array_split(np.arange(len(frame)), count)):
+            frame.iloc[rows].to_parquet(folder / name / f"part-{number}.parquet", index=False)
+    return folder
+
+
+def change(path: Path, row: int, column: str, value: object) -> None:
+    frame = pd.read_parquet(path)
+    frame[column] = frame[column].astype(object)
+    frame.loc[row, column] = value
+    frame.to_parquet(path, index=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(parts, "_MOST_ROWS", 8)
+    return tables(tmp_path / "people")
+
+
+def unknown_node(folder: Path) -> None:
+    change(folder / "edges/part-2.parquet", 47, "target", "zed")
+
+
+def repeated_id(folder: Path) -> None:
+    change(folder / "nodes/part-1.parquet", 3, "id", "n5")
+
+
+def empty_id(folder: Path) -> None:
+    change(folder / "nodes/part-1.parquet", 3, "id", None)
+
+
+def cut_part(folder: Path) -> None:
+    content = (folder / "edges/part-1.parquet").read_bytes()
+    (folder / "edges/part-1.parquet").write_bytes(content[:-40])
+
+
+def another_type(folder: Path) -> None:
+    frame = pd.read_parquet(folder / "nodes/part-1.parquet")
+    frame["x"] = frame["x"].map(str)
+    frame.to_parquet(folder / "nodes/part-1.parquet", index=False)
+
+
+def missing_column(folder: Path) -> None:
+    pd.read_parquet(folder / "nodes/part-1.parquet").drop(columns="x").to_parquet(folder / "nodes/part-1.parquet")
+
+
+def not_a_number(folder: Path) -> None:
+    change(folder / "nodes/part-0.parquet", 7, "x", float("nan"))
+    change(folder / "nodes/part-1.parquet", 2, "x", float("nan"))
+
+
+def infinite(folder: Path) -> None:
+    change(folder / "nodes/part-1.parquet", 2, "x", float("inf"))
+
+
+def weights(folder: Path) -> None:
+    for part in (folder / "edges").iterdir():
+        pd.read_parquet(part).assign(weight=np.arange(50) + 0.5).to_parquet(part, index=False)
+
+
+def lists(folder: Path) -> None:
+    for part in (folder / "nodes").iterdir():
+        pd.read_parquet(part).assign(vector=[[1.0, 2.0]] * 30).to_parquet(part, index=False)
+
+
+def free_text(folder: Path) -> None:
+    for part in (folder / "nodes").iterdir():
+        frame = pd.read_parquet(part)
+        frame.assign(note=[f"{text} says hello" for text in frame["id"]]).to_parquet(part, index=False)
+
+
+def no_edges(folder: Path) -> None:
+    shutil.rmtree(folder / "edges")
+
+
+def no_nodes(folder: Path) -> None:
+    shutil.rmtree(folder / "nodes")
+
+
+def other_file(folder: Path) -> None:
+    (folder / "edges/readme.txt").write_text("hello")
+
+
+BAD: list[tuple[Callable[[Path], None], str]] = [
+    (unknown_node, r"1 edge of .*edges names nodes not in the node table, first 'zed' \(row 48 of .*part-2\.parquet\)"),
+    (repeated_id, r"more than once in .*nodes: 'n5' \(row 4 of .*part-1\.parquet\)"),
+    (empty_id, r"1 row has no usable node id in .*nodes \(row 4 of .*part-1\.parquet\)"),
+    (cut_part, r"part-1\.parquet cannot be read \(ArrowInvalid"),
+    (another_type, r"part-1\.parquet and .*part-0\.parquet are parts of one table, and column 'x' is \w*string in"),
+    (missing_column, r"column 'x' is missing in the first and double in the second"),
+    (
+        not_a_number,
+        r"2 cells of column 'x' in .*nodes are empty \(row 8 of .*part-0\.parquet and row 3 of .*part-1\.parquet\)",
+    ),
+    (infinite, r"1 cell of column 'x' in .*nodes is no finite number: inf \(row 3 of .*part-1\.parquet\)"),
+    (weights, r"numbers that differ between edges: 'weight' \(for example 0\.5 and "),
+    (lists, r"Column 'vector' of .*nodes holds lists"),
+    (free_text, r"Column 'note' of .*nodes is text with .* distinct values"),
+    (no_edges, r"has no table of the edges"),
+    (no_nodes, r"has no table of the nodes.* Edges alone are not converted"),
+    (other_file, r"readme\.txt is no table that can be converted"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "said"), BAD, ids=lambda value: getattr(value, "__name__", ""))
+def test_bad_input_is_told_with_file_and_row_and_leaves_nothing(
+    folder: Path, tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    spoil(folder)
+    with pytest.raises(GraphError) as caught:
+        convert(folder, tmp_path / "out", memory="1GB")
+    assert re.search(said, str(caught.value)), caught.value
+    assert caught.value.remedy
+    assert not (tmp_path / "out").exists()
+
+
+def test_text_columns_are_held_to_as_many_categories_as_small_tables(folder: Path, tmp_path: Path) -> None:
+    free_text(folder)
+    graph = convert(folder, tmp_path / "out", roles={"note": "categorical"})
+    assert graph.num_features == 1 + 2 + NODES
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"treatment": {"isolated": "drop"}}, "--isolated drop would number"),
+        ({"treatment": {"zero_features": "drop"}}, "--zero-features drop would number"),
+        ({"features": "float64"}, "'float64' are not written"),
+        ({"memory": "lots"}, "no amount of memory"),
+        ({"memory": "3MB"}, "no amount of memory"),
+        ({"label": "team"}, "has no column 'team'"),
+        ({"roles": {"id2": "id"}}, "has no column 'id2'"),
+        ({"treatment": {"duplicates": "refuse"}}, "duplicate edges .* which are refused"),
+        ({"treatment": {"self_loops": "refuse"}}, "self loops .* which are refused"),
+    ],
+)
+def test_choices_that_cannot_be_met_are_refused(folder: Path, tmp_path: Path, choices: Any, said: str) -> None:
+    with pytest.raises((GraphError, SettingError)) as caught:
+        convert(folder, tmp_path / "out", **choices)
+    assert re.search(said, f"{caught.value.what} {caught.value.remedy}"), caught.value
+    assert not (tmp_path / "out").exists()
+
+
+class StoppedError(BaseException):
+    """What stands for a signal."""
+
+
+def stopping_at(stage: str) -> Callable[[str, float], None]:
+    def told(now: str, share: float) -> None:
+        if now == stage:
+            raise StoppedError
+
+    return told
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_conversion_that_was_stopped_goes_on(folder: Path, tmp_path: Path, stage: str) -> None:
+    whole = convert(folder, tmp_path / "whole")
+    with pytest.raises(StoppedError):
+        convert(folder, tmp_path / "out", told=stopping_at(stage))
+    with pytest.raises(GraphError, match="holds no whole graph"):
+        DiskGraph(tmp_path / "out")
+    seen: list[str] = []
+    graph = convert(folder, tmp_path / "out", told=lambda now, share: seen.append(now))
+    assert list(dict.fromkeys(seen)) == [*STAGES[STAGES.index(stage) :]]
+    assert (graph.digests, graph.fingerprint) == (whole.digests, whole.fingerprint)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        path.name for path in (tmp_path / "whole").iterdir()
+    }
+
+
+def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoppedError):
+        convert(folder, tmp_path / "out", told=stopping_at("features"))
+    with pytest.raises(RunError, match="the beginning of a conversion of other files, or with other choices"):
+        convert(folder, tmp_path / "out", treatment={"direction": "symmetrize"})
+    (folder / "nodes/part-0.parquet").touch()
+    with pytest.raises(RunError, match="the beginning of a conversion of other files"):
+        convert(folder, tmp_path / "out")
+    assert convert(folder, tmp_path / "out", force=True).num_nodes == NODES
+
+
+def test_input_that_changes_meanwhile_is_refused(folder: Path, tmp_path: Path) -> None:
+    def meddle(now: str, share: float) -> None:
+        if now == "features":
+            (folder / "nodes/part-0.parquet").touch()
+
+    with pytest.raises(GraphError, match="The input changed"):
+        convert(folder, tmp_path / "out", told=meddle)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_graph_is_replaced_only_when_asked(folder: Path, tmp_path: Path) -> None:
+    convert(folder, tmp_path / "out")
+    before = (tmp_path / "out/manifest.json").read_bytes()
+    with pytest.raises(RunError, match="already holds a converted graph"):
+        convert(folder, tmp_path / "out", features="float16")
+    assert (tmp_path / "out/manifest.json").read_bytes() == before
+    assert convert(folder, tmp_path / "out", features="float16", force=True).features.dtype == np.float16
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_folder_with_other_files_is_left_alone(folder: Path, tmp_path: Path, force: bool) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/thesis.tex").write_text("mine")
+    with pytest.raises(RunError, match=r"no converted graph \(for example thesis\.tex\)"):
+        convert(folder, tmp_path / "out", force=force)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+
+
+def test_two_conversions_do_not_share_a_folder(folder: Path, tmp_path: Path) -> None:
+    with holding(tmp_path / "out" / stages.LOCK), pytest.raises(RunError, match="is being written to by process"):
+        convert(folder, tmp_path / "out")
+
+
+def test_a_disk_without_room_is_told_before_the_features_are_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.disk_usage
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=100))
+    with pytest.raises(RunError, match=r"The features take 0\.0 GB, and 0\.0 GB are free"):
+        convert(folder, tmp_path / "out")
+    monkeypatch.undo()
+    assert convert(folder, tmp_path / "out").num_nodes == NODES  # what was done is kept
+
+
+def test_messages_are_those_of_the_package(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(FossilError, match="no existing file or folder"):
+        convert(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_moments_of_parts_are_those_of_the_whole() -> None:
+    random = np.random.default_rng(4)
+    for unit in (1.0, 1e200, 1e-200):
+        values = (random.normal(3, 2, 1000) ** 3) * unit
+        joined = Moments()
+        for part in np.split(values, [0, 1, 300, 650]):
+            joined = joined.joined(Moments.of(part))
+        exact = np.asarray(values / unit, np.longdouble)
+        assert joined.count == 1000
+        assert joined.mean / unit == pytest.approx(float(exact.mean()), rel=1e-12)
+        assert joined.deviation / unit == pytest.approx(float(exact.std()), rel=1e-12)
