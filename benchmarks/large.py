@@ -7,13 +7,15 @@ A random graph is made where it is trained: both ends of an edge are drawn with 
 of a node's number, so that degrees are skewed; each edge goes both ways, repeats and self-loops are left out, and the
 mean degree is a little below the one asked for. Features are normal numbers in float16. For each size and method: the
 median time of a step, the most memory of the card and of the process, and the time to work out what is not trained and
-to embed all nodes, whose vectors are added up and dropped. Beside it, up to `--full` nodes, the same method's step on the
-whole graph.
+to embed all nodes, whose vectors are added up and dropped. Beside it, up to `--full` nodes, the same method's step on
+the whole graph.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from itertools import pairwise, product
 from statistics import median
 from typing import Any
 
@@ -60,31 +62,30 @@ def main() -> None:
     ledger = Ledger(arguments, ("kind", "method", "nodes", "degree", "features", "fan_out", "hidden", "width"))
     records: list[Record] = []
     for nodes in arguments.sizes:
-        began = now(device)
-        store = random_store(nodes, arguments.degree, arguments.features, device, arguments.seed)
-        drawn = now(device) - began
-        print(f"{nodes:,} nodes, {len(store.patterns['out'].col):,} edges, drawn in {drawn:.1f} s", flush=True)
-        for name in arguments.methods:
-            wanted = {
-                "method": name,
-                "nodes": nodes,
-                "degree": arguments.degree,
-                "features": arguments.features,
-                "fan_out": arguments.fan_out,
-                "hidden": arguments.hidden,
-                "width": arguments.width,
-            }
-            kinds = {"sampled": measure_sampled} | ({"full": measure_full} if nodes <= arguments.full else {})
-            for kind, measure in kinds.items():
-                asked = {"kind": kind} | wanted
-                found = ledger.obtain(asked, lambda a=asked, m=measure: m(a, store, device, arguments))  # type: ignore[misc]
-                if found is not None:
-                    records.append(found)
-                    print(f"  {name}, {kind}: {outcome(found)}", flush=True)
-        del store
+        records += measure_size(nodes, ledger, device, arguments)
         clear(device)
     print(f"\n{ledger}, fan-out {arguments.fan_out}, hidden {arguments.hidden}, width {arguments.width}.\n")
     print_tables(records)
+
+
+def measure_size(nodes: int, ledger: Ledger, device: torch.device, arguments: argparse.Namespace) -> list[Record]:
+    """Return what is measured on one graph of this size, which goes with the call."""
+    began = now(device)
+    store = random_store(nodes, arguments.degree, arguments.features, device, arguments.seed)
+    edges, drawn = len(store.patterns["out"].col), now(device) - began
+    print(f"{nodes:,} nodes, {edges:,} edges, drawn in {drawn:.1f} s", flush=True)
+    names = ("degree", "features", "fan_out", "hidden", "width")
+    sizes = {"nodes": nodes} | {name: getattr(arguments, name) for name in names}
+    measures = {"sampled": measure_sampled} | ({"full": measure_full} if nodes <= arguments.full else {})
+    records = []
+    for method, kind in product(arguments.methods, measures):
+        asked: Record = {"kind": kind, "method": method} | sizes
+        measure = partial(measures[kind], asked, store, device, arguments)
+        found = ledger.obtain(asked, measure)
+        if found is not None:
+            records.append(found)
+            print(f"  {method}, {kind}: {outcome(found)}", flush=True)
+    return records
 
 
 def random_store(nodes: int, degree: float, features: int, device: torch.device, seed: int) -> GraphStore:
@@ -125,7 +126,7 @@ def sorted_pattern(ends: list[Tensor], nodes: int) -> Pattern:
     col = torch.empty(total, dtype=torch.int32, device=device)
     crow = torch.zeros(nodes + 1, dtype=torch.int64, device=device)
     filled = 0
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in pairwise(bounds):
         keys = []
         for one, other in (ends, ends[::-1]):
             inside = (one >= first) & (one < last) & (one != other)

@@ -208,7 +208,7 @@ class ChannelEncoder(nn.Module):
         """Return G, given S X W."""
         return biased_activation(spread, self.first_bias, self.first_prelu)
 
-    def finish(self, rows: Sequence[Tensor]) -> Tensor:
+    def finish(self, rows: list[Tensor]) -> Tensor:
         """Return the vectors (N×C×D), given what each node sees of G W along each channel (N×D each)."""
         joined = biased_activation(torch.cat(rows, 1), self.second_bias, self.second_prelu)
         return unit_vectors(joined.view(len(joined), len(self.channels), -1))

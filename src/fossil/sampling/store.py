@@ -1,6 +1,6 @@
 """A graph whose arrays lie where there is room for them: on the card, in the host's memory, or on disk.
 
-Nothing here is as large as the graph but the arrays themselves, and what is read of them at a time is asked for by node.
+Nothing here is as large as the graph but the arrays themselves; what is read of them at a time is asked for by node.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class FeatureRows:
         ends = counts.cumsum(0)
         owner = torch.repeat_interleave(torch.arange(len(asked), device=asked.device), counts)
         entry = crow[asked][owner] + torch.arange(len(owner), device=asked.device) - (ends - counts)[owner]
-        parts = torch.cat([ends.new_zeros(1), ends]), data.col[entry], (data.values[entry] * self.scale).to(dtype)
-        return FeatureMatrix(SparseMatrix(*(part.to(device) for part in parts), (len(asked), data.shape[1])))
+        offsets, values = torch.cat([ends.new_zeros(1), ends]), (data.values[entry] * self.scale).to(dtype)
+        crow, col, values = (part.to(device) for part in (offsets, data.col[entry], values))
+        return FeatureMatrix(SparseMatrix(crow, col, values, (len(asked), data.shape[1])))
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,9 @@ def assert_alike(method: FossilV2, whole: Any, part: Any, *terms: str) -> None:
     for name in terms or expected:
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-10)
     for name, slope in slopes.items():
-        torch.testing.assert_close(steepness[name], slope, rtol=1e-10, atol=1e-10, msg=lambda text, n=name: f"{n}: {text}")
+        torch.testing.assert_close(
+            steepness[name], slope, rtol=1e-10, atol=1e-10, msg=lambda text, n=name: f"{n}: {text}"
+        )
 
 
 @pytest.mark.parametrize("directed", [False, True])

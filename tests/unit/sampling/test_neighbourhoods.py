@@ -27,7 +27,9 @@ def pattern(matrix: sp.csr_array) -> Pattern:
     return Pattern(torch.from_numpy(matrix.indptr.astype(np.int64)), torch.from_numpy(matrix.indices.astype(np.int32)))
 
 
-def block_of(matrix: sp.csr_array, targets: list[int], hops: int, fan_out: int | None = None, seed: int = 0) -> Neighbourhood:
+def block_of(
+    matrix: sp.csr_array, targets: list[int], hops: int, fan_out: int | None = None, seed: int = 0
+) -> Neighbourhood:
     random = torch.Generator().manual_seed(seed)
     return neighbourhood(pattern(matrix), torch.tensor(targets), hops, fan_out, random)
 
@@ -44,7 +46,9 @@ def test_a_block_holds_the_neighbours_of_each_hop_and_nobody_else() -> None:
     assert len(block.nodes) == block.sizes[-1]
 
 
-@pytest.mark.parametrize(("scaling", "loops"), [("sum", False), ("mean", False), ("symmetric", False), ("symmetric", True)])
+@pytest.mark.parametrize(
+    ("scaling", "loops"), [("sum", False), ("mean", False), ("symmetric", False), ("symmetric", True)]
+)
 def test_products_along_a_block_are_those_of_the_whole_matrix(scaling: Scaling, loops: bool) -> None:
     matrix = adjacency()
     whole = {
@@ -57,7 +61,9 @@ def test_products_along_a_block_are_those_of_the_whole_matrix(scaling: Scaling, 
     block = block_of(matrix, targets, 2)
     found = block.operator(scaling, loops=loops, dtype=torch.float64)
     values = found.next.matmul(found.matmul(torch.from_numpy(dense)[block.nodes]))
-    np.testing.assert_allclose(values.numpy(), (whole.astype(np.float64) @ (whole.astype(np.float64) @ dense))[targets], atol=1e-12)
+    np.testing.assert_allclose(
+        values.numpy(), (whole.astype(np.float64) @ (whole.astype(np.float64) @ dense))[targets], atol=1e-12
+    )
     rows = RowOperator(pattern(matrix), scaling, loops, torch.device("cpu"))
     single = torch.cat([rows.times(*part, torch.from_numpy(dense)) for part in stretches(rows.pattern, 0, 60, 7, 30)])
     np.testing.assert_allclose(single.numpy(), whole @ dense, rtol=1e-5, atol=1e-6)

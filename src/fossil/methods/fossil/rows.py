@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fossil.methods.base import NodeVectors
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
-from fossil.nn.encoders import Branches, DecoupledEncoder
+from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
 from fossil.sampling.rows import RowOperator, stretches
 from fossil.sampling.store import room
@@ -30,7 +30,8 @@ class FossilRows:
     """
 
     def __init__(self, method: Fossil, graph: SampledGraph) -> None:
-        self.method, self.graph = method, graph
+        assert isinstance(method.encoder, TwoLayers)
+        self.method, self.graph, self.encoder = method, graph, method.encoder
         scaling, loops = propagation_rule(method.config)
         self.operator = RowOperator(graph.store.patterns["out"], scaling, loops, graph.device)
         self.kept: Tensor | None = None
@@ -44,7 +45,7 @@ class FossilRows:
 
     def _first_layer(self) -> Tensor:
         """Return what the second layer sums over, for every node (N×D)."""
-        encoder, store = self.method.encoder, self.graph.store
+        encoder, store = self.encoder, self.graph.store
         data = store.features.data
         like = data if isinstance(data, Tensor) else None
         kept = room(self.graph.num_nodes, self.method.config.width, self.graph.device, like)
@@ -55,7 +56,7 @@ class FossilRows:
         return kept
 
     def _stretch(self, first: int, last: int, kept: Tensor) -> NodeVectors:
-        method, encoder, graph = self.method, self.method.encoder, self.graph
+        method, encoder, graph = self.method, self.encoder, self.graph
         structure = encoder.second.finish(self.operator.times(first, last, kept))
         if not isinstance(encoder, DecoupledEncoder):
             return NodeVectors(structure)

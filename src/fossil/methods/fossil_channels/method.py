@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from fossil.methods.fossil.contrast import SubgraphContrast
 from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
 from fossil.methods.fossil.sampled import SampledGraph
-from fossil.methods.fossil.stages import Compared, Pairs, Transported
+from fossil.methods.fossil.stages import Batch, Compared, Pairs, Transported
 from fossil.methods.fossil_channels.rows import JUDGED, ChannelRows
 from fossil.methods.fossil_channels.sampled import channel_block
 from fossil.methods.fossil_channels.settings import ChannelSettings
@@ -178,7 +178,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def step(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield ω L_ot + L_node."""
-        batch = None
+        batch: Batch | None = None
+        graph: ChannelTensors
         if isinstance(prepared, SampledGraph):  # subgraphs first, because they say what there is to encode
             batch = self.draw_batch(prepared, random)
             graph = self.surroundings(prepared, batch.targets, random)
@@ -220,7 +221,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
             rows.append(seen_along(start, self.channels, prepared.tensors))
         return self.weighted(rows, self.weigh(self.judged(prepared)))
 
-    def weighted(self, rows: Sequence[Tensor], of_node: Tensor) -> NodeVectors:
+    def weighted(self, rows: list[Tensor], of_node: Tensor) -> NodeVectors:
         """Return trained and untrained rows (N×C×… each) as vectors, given the weights that each node gives (N×C)."""
         weights = of_node if self.config.weighting == "node" else self.weights.expand_as(of_node)
         vectors = (torch.cat(rows, 2) * weights[..., None]).flatten(1)

@@ -27,7 +27,7 @@ JUDGED = 128
 
 
 class ChannelRows:
-    """Judges channels and embeds nodes exactly: what a second hop sums over is worked out for all nodes first, and kept.
+    """Judges channels and embeds nodes, exactly: what a second hop sums over is worked out for all nodes, and kept.
 
     Args:
         method: the method; in evaluation mode, where it embeds.
@@ -43,7 +43,7 @@ class ChannelRows:
     @torch.no_grad()
     def agreed(self) -> Tensor:
         """Return the agreement of others with each referee about the landmarks, M×R."""
-        centre, marks = self.judgement
+        _, marks = self.judgement
         return agreement_with(marks, marks, self.judges, self.landmarks, self.landmarks)
 
     @torch.no_grad()

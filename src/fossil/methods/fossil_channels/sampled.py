@@ -20,7 +20,7 @@ OPERATORS: dict[str, tuple[Sight, Scaling, bool]] = {
     "out": ("out", "mean", False),
     "in": ("in", "mean", False),
 }
-"""Whom a node sees along an operator, how entries are scaled, and whether it sees itself (`graph.channels.operator`)."""
+"""Whom a node sees along an operator, how entries are scaled, and whether it sees itself (see `graph/channels.py`)."""
 
 
 def channel_block(
