@@ -20,7 +20,7 @@ LANDMARKS = 1024
 FLOOR = 0.1
 """Least agreement of the identity: where the channels of a graph confirm nothing, the node's own features remain."""
 
-_CHUNK = 1 << 22  # similarities at a time
+_CHUNK = {"cpu": 1 << 22, "cuda": 1 << 26}  # similarities at a time
 
 
 def landmarks_of(nodes: int, device: torch.device) -> Tensor:
@@ -42,15 +42,35 @@ def agreement(rows: Tensor, channels: Sequence[Channel], landmarks: Tensor, node
         nodes: those that are asked for; all when None.
     """
     centred = rows - rows.mean(0)
-    marks = centred[landmarks].permute(1, 2, 0)  # C×D×M
+    marks = centred[landmarks]
+    if nodes is None:
+        nodes = torch.arange(len(rows), device=rows.device)
+    else:
+        centred = centred[nodes]
+    return agreement_with(marks, centred, channels, landmarks, nodes)
+
+
+def agreement_with(
+    marks: Tensor, centred: Tensor, channels: Sequence[Channel], landmarks: Tensor, nodes: Tensor
+) -> Tensor:
+    """Return the `agreement` about some nodes, given the rows of the landmarks: N×C.
+
+    Args:
+        marks: rows of the landmarks less the mean over all nodes, M×C×D.
+        centred: those of the nodes, N×C×D.
+        channels: C of them.
+        landmarks: M nodes.
+        nodes: N nodes; a landmark is not compared with itself.
+    """
+    rows, marks = centred, marks.permute(1, 2, 0)  # C×D×M
     operators = [channel.operator for channel in channels]
     other = torch.tensor([[a != b for b in operators] for a in operators], dtype=rows.dtype, device=rows.device)
     weights = other / other.sum(1, keepdim=True).clamp_min(1)
-    asked = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
     parts = []
-    for chunk in asked.split(max(1, _CHUNK // (len(channels) * len(landmarks)))):
-        counted = (chunk[:, None] != landmarks).to(rows.dtype)
-        similarities = centred[chunk].transpose(0, 1) @ marks  # C×n×M
+    size = max(1, _CHUNK[rows.device.type] // (len(channels) * len(landmarks)))
+    for asked, chunk in zip(nodes.split(size), rows.split(size), strict=True):
+        counted = (asked[:, None] != landmarks).to(rows.dtype)
+        similarities = chunk.transpose(0, 1) @ marks  # C×n×M
         mean = (similarities * counted).sum(2, keepdim=True) / counted.sum(1).clamp_min(1)[:, None]
         profiles = unit_vectors((similarities - mean) * counted)
         parts.append(torch.einsum("anm,bnm,ab->na", profiles, profiles, weights))

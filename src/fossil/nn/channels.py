@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from fossil.graph.channels import Channel, operator
 from fossil.graph.graph import Features, Graph
 from fossil.ops.activation import biased_activation
 from fossil.ops.features import FeatureMatrix
-from fossil.ops.sparse import SparseMatrix
-from fossil.ops.svd import right_singular_vectors
+from fossil.ops.rows import rows_of
+from fossil.ops.sparse import SparseMatrix, leading
+from fossil.ops.svd import HasGram, right_singular_vectors
 from fossil.ops.unit import unit_vectors
 
 _ORDINARY = (2.0**-10, 2.0**20)  # largest features whose squares, and lengths of rows, float32 holds with ease
@@ -57,16 +58,72 @@ class ChannelTensors:
         operators = {}
         for name in dict.fromkeys(channel.operator for channel in channels if channel.hops):
             matrix = self.operators[name]
-            seen = (matrix.crow[1:] - matrix.crow[:-1])[matrix.row.long()].to(matrix.values.dtype)
+            seen = self.seen(name)[matrix.row.long()].to(matrix.values.dtype)
             dropped = share * (1 - 1 / seen)
             kept = torch.rand(matrix.values.shape, generator=random, device=random.device) >= dropped
             operators[name] = matrix.with_values(matrix.values * kept / (1 - dropped))
-        return ChannelTensors(self.features, operators)
+        return replace(self, operators=operators)
+
+    def seen(self, operator: str) -> Tensor:
+        """Return how many nodes each node sees along an operator."""
+        crow = self.operators[operator].crow
+        return crow[1:] - crow[:-1]
+
+    def first_layer(self, features: FeatureMatrix, weight: Tensor) -> Callable[[Channel], Tensor]:
+        """Return what tells for a channel S X W, the product with at most one hop (N×H)."""
+        projected = features.project(weight)
+        return lambda channel: self.hop(channel, projected) if channel.hops else projected
+
+    def second_layer(self, channel: Channel, hidden: Tensor, weight: Tensor) -> Tensor:
+        """Return what each node sees of G W (N×D) along the hops of a channel that are left."""
+        return self.hop(channel, hidden @ weight, max(channel.hops - 1, 0))
 
     def hop(self, channel: Channel, values: Tensor, times: int = 1) -> Tensor:
         """Return what each node sees of `values` (N×D) so many hops along a channel."""
         for _ in range(times):
             values = self.operators[channel.operator].matmul(values)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelBlock(ChannelTensors):
+    """The surroundings of some nodes along every channel. Features are those of all nodes that any channel reads.
+
+    Attributes:
+        targets: rows of the nodes themselves among the features.
+        rims: rows of the nodes that the outermost hop of each operator reads, by its name.
+        lengths: how many nodes those of each operator's rows see in the whole graph.
+    """
+
+    targets: Tensor
+    rims: Mapping[str, Tensor]
+    lengths: Mapping[str, Tensor]
+
+    def seen(self, operator: str) -> Tensor:
+        """Return how many nodes each node sees along an operator in the whole graph."""
+        return self.lengths[operator]
+
+    def first_layer(self, features: FeatureMatrix, weight: Tensor) -> Callable[[Channel], Tensor]:
+        """Return what tells for a channel S X W; where the features are narrow and dense, S X comes first."""
+        data = features.data
+        narrow = isinstance(data, Tensor) and data.shape[1] < weight.shape[1]
+        start = data if isinstance(data, Tensor) and narrow else features.project(weight)
+
+        def along(channel: Channel) -> Tensor:
+            rows = rows_of(start, self.rims[channel.operator] if channel.hops else self.targets)
+            found = self.operators[channel.operator].matmul(rows) if channel.hops else rows
+            return found @ weight if narrow else found
+
+        return along
+
+    def second_layer(self, channel: Channel, hidden: Tensor, weight: Tensor) -> Tensor:
+        """Return what each target sees of G W along the hops of a channel that are left."""
+        if channel.hops < 2:
+            return leading(hidden, len(self.targets)) @ weight
+        values, matrix = hidden @ weight, self.operators[channel.operator]
+        for _ in range(channel.hops - 1):
+            matrix = matrix.next
+            values = matrix.matmul(values)
         return values
 
 
@@ -100,7 +157,7 @@ class Reduction(nn.Module):
         self.directions: Tensor | None  # V, F×D; there is none where all features are kept
         self.register_buffer("directions", torch.zeros(in_features, width) if in_features > width else None)
 
-    def fit(self, features: FeatureMatrix, random: torch.Generator) -> None:
+    def fit(self, features: HasGram, random: torch.Generator) -> None:
         """Find V."""
         if self.directions is not None:
             self.directions.copy_(right_singular_vectors(features, self.width, random, **self.options))
@@ -138,21 +195,33 @@ class ChannelEncoder(nn.Module):
 
     def forward(self, graph: ChannelTensors, random: torch.Generator | None = None) -> Tensor:
         """Return a vector of length one for each node and channel, N×C×D; with `random` in training mode."""
-        projected = graph.features.dropout(self.drop, random).project(self.first)
+        along = graph.first_layer(graph.features.dropout(self.drop, random), self.first)
         hidden: dict[str, Tensor] = {}
         rows = []
         for channel, weight in zip(self.channels, self.second, strict=True):
             if channel.operator not in hidden:
-                spread = graph.hop(channel, projected) if channel.hops else projected
-                hidden[channel.operator] = biased_activation(spread, self.first_bias, self.first_prelu)
-            rows.append(graph.hop(channel, hidden[channel.operator] @ weight, max(channel.hops - 1, 0)))
+                hidden[channel.operator] = self.activated(along(channel))
+            rows.append(graph.second_layer(channel, hidden[channel.operator], weight))
+        return self.finish(rows)
+
+    def activated(self, spread: Tensor) -> Tensor:
+        """Return G, given S X W."""
+        return biased_activation(spread, self.first_bias, self.first_prelu)
+
+    def finish(self, rows: list[Tensor]) -> Tensor:
+        """Return the vectors (N×C×D), given what each node sees of G W along each channel (N×D each)."""
         joined = biased_activation(torch.cat(rows, 1), self.second_bias, self.second_prelu)
         return unit_vectors(joined.view(len(joined), len(self.channels), -1))
 
 
+def ordinary_scale(largest: float) -> float:
+    """Return one, or a power of two, by which features of this largest magnitude are multiplied."""
+    if largest == 0 or _ORDINARY[0] <= largest <= _ORDINARY[1]:
+        return 1.0
+    return float(2.0 ** -np.frexp(np.float32(largest))[1])
+
+
 def _ordinary(features: Features) -> Features:
     """Return X, or where its numbers are very large or small, X times a power of two: directions stay as they are."""
-    largest = float(abs(features).max())
-    if largest == 0 or _ORDINARY[0] <= largest <= _ORDINARY[1]:
-        return features
-    return features * np.float32(2.0 ** -np.frexp(largest)[1])
+    scale = ordinary_scale(float(abs(features).max()))
+    return features if scale == 1 else features * np.float32(scale)

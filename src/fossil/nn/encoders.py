@@ -75,7 +75,7 @@ class Encoder(nn.Module, ABC):
         """
 
 
-class _TwoLayers(Encoder):
+class TwoLayers(Encoder):
     """What the decoupled encoder and the plain GCN are made of."""
 
     def __init__(self, in_features: int, hidden: int, out_features: int, activation: nn.Module, drop: float) -> None:
@@ -86,7 +86,7 @@ class _TwoLayers(Encoder):
         self.drop = drop
 
 
-class DecoupledEncoder(_TwoLayers):
+class DecoupledEncoder(TwoLayers):
     """Two layers with shared weights, once with the graph and once with the identity in its place (Eq. 5).
 
     Each layer is PReLU(S X W + b). `activation` is applied between the layers on top of that PReLU, as in the
@@ -106,7 +106,7 @@ class DecoupledEncoder(_TwoLayers):
         return Branches.of(self.second.finish(second.matmul_below(feature, structure)))
 
 
-class GCNEncoder(_TwoLayers):
+class GCNEncoder(TwoLayers):
     """A plain two-layer GCN: the structure branch alone. `propagation` is expected to contain self-loops."""
 
     def forward(

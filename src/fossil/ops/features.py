@@ -12,6 +12,7 @@ from fossil.ops.sparse import SparseMatrix, multiply_transposed
 
 # A GPU multiplies features of this density faster as a dense matrix, which may take so many bytes.
 _DENSE_FROM, _DENSE_BYTES = 0.05, 512 << 20
+_BLOCK = 1 << 26  # numbers of an N×B product at a time: 256 MiB of float32
 
 
 class FeatureMatrix:
@@ -46,6 +47,11 @@ class FeatureMatrix:
         if isinstance(self.data, Tensor):
             return self.data.T @ dense
         return multiply_transposed(self.data, self.data.values, dense)
+
+    def gram_product(self, dense: Tensor) -> Tensor:
+        """Return Xᵀ X times `dense` (F×B), without a gradient, in blocks of columns: F×B."""
+        step = max(1, _BLOCK // max(1, self.shape[0]))
+        return torch.cat([self.project_back(self.project(block)) for block in dense.split(step, dim=1)], dim=1)
 
     def leading(self, rows: int) -> FeatureMatrix:
         """Return the features of the first nodes."""

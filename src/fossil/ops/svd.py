@@ -1,23 +1,33 @@
 """The leading right singular vectors of a tall matrix, by randomised subspace iteration.
 
 Halko, Martinsson and Tropp, SIAM Review 2011. Only products with X and its transpose are needed, so that sparse
-features stay sparse. All that is kept has F rows: products with X, which have N, pass through in blocks of columns.
+features stay sparse. All that is kept has F rows: products with X, which have N, pass through in blocks.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
-from fossil.ops.features import FeatureMatrix
 from fossil.ops.precision import full_float32
 
-_BLOCK = 1 << 26  # numbers of an N×B product at a time: 256 MiB of float32
+
+class HasGram(Protocol):
+    """Features that can be multiplied by Xᵀ X, wherever they lie."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+
+    def gram_product(self, dense: Tensor) -> Tensor:
+        """Return Xᵀ X times `dense` (F×B), without a gradient: F×B."""
 
 
 @full_float32()
 def right_singular_vectors(
-    features: FeatureMatrix, rank: int, random: torch.Generator, *, oversampling: int = 10, iterations: int = 4
+    features: HasGram, rank: int, random: torch.Generator, *, oversampling: int = 10, iterations: int = 4
 ) -> Tensor:
     """Return the leading right singular vectors of X as columns (F×`rank`), in falling order of singular values.
 
@@ -36,19 +46,12 @@ def right_singular_vectors(
     start = torch.randn(columns, followed, generator=random, device=random.device)
     basis: Tensor = torch.linalg.qr(start)[0]
     for _ in range(iterations if followed < columns else 0):  # the whole space is found already
-        basis = torch.linalg.qr(_gram_product(features, basis))[0]
+        basis = torch.linalg.qr(features.gram_product(basis))[0]
     # The small problem is solved in float64: its eigenvalues are squares of singular values.
-    small = basis.double().T @ _gram_product(features, basis).double()
+    small = basis.double().T @ features.gram_product(basis).double()
     squares, turn = torch.linalg.eigh((small + small.T) / 2)
     squares, turn = squares.flip(0)[:rank], turn.flip(1)[:, :rank]
     vectors: Tensor = basis @ turn.float()
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
     told_from_zero = squares > torch.finfo(torch.float32).eps * squares[0]
     return vectors.mul_(torch.where(largest < 0, -1.0, 1.0) * told_from_zero)
-
-
-def _gram_product(features: FeatureMatrix, dense: Tensor) -> Tensor:
-    """Return Xᵀ X times `dense` (F×B), without a gradient: F×B."""
-    step = max(1, _BLOCK // max(1, features.shape[0]))
-    blocks = [features.project_back(features.project(block)) for block in dense.split(step, dim=1)]
-    return torch.cat(blocks, dim=1)

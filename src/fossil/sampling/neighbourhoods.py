@@ -1,17 +1,18 @@
 """What a few nodes need of a graph: their neighbours, hop by hop, and the rows of the adjacency that join them.
 
-A block holds B_0, the targets, within B_1, these and their neighbours, and so on to B_L, the rim. Numbered in that order,
-the first rows of one CSR pattern are all that an inner hop reads, and their entries are in the first columns.
+A block holds B_0, the targets, within B_1, these and their neighbours, and so on to B_L, the rim. Numbered in that
+order, the first rows of one CSR pattern are all that an inner hop reads, and their entries are in the first columns.
 
-Where a fan-out f is given, a node with d > f neighbours shows f of them: the list is cut into f equal stretches and one
-neighbour is drawn from each. Every neighbour is then expected f/d times, and its entries are weighed by d/f, so that sums
-over neighbours are right on average.
+Where a fan-out f is given, a node with d > f neighbours shows f of them: the list is cut into f equal stretches and
+one neighbour is drawn from each. Every neighbour is then expected f/d times, and its entries are weighed by d/f, so
+that sums over neighbours are right on average.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import torch
@@ -125,10 +126,10 @@ def neighbourhood(
     counts, columns, weights = [], [], []
     fresh = targets
     for _ in range(hops):
-        shown, found, weight = _neighbours(pattern, fresh, fan_out, random)
+        shown, found, factors = _neighbours(pattern, fresh, fan_out, random)
         counts.append(shown)
         columns.append(found)
-        weights.append(weight)
+        weights.append(factors)
         near = torch.unique(found)
         fresh = near[~torch.isin(near, nodes, assume_unique=True)]
         nodes = torch.cat([nodes, fresh])
@@ -163,7 +164,7 @@ def _neighbours(
 def _nested(matrix: SparseMatrix, sizes: tuple[int, ...]) -> SparseMatrix:
     """Return the matrix of the outermost hop with those of the inner ones within it."""
     inner = None
-    for rows, columns in zip(sizes[:-2], sizes[1:-1], strict=True):
+    for rows, columns in pairwise(sizes[:-1]):
         found = matrix.leading(rows, columns)
         inner = SparseMatrix(found.crow, found.col, found.values, found.shape, inner)
     return SparseMatrix(matrix.crow, matrix.col, matrix.values, matrix.shape, inner)

@@ -1,6 +1,6 @@
 """A graph whose arrays lie where there is room for them: on the card, in the host's memory, or on disk.
 
-Nothing here is as large as the graph but the arrays themselves, and what is read of them at a time is asked for by node.
+Nothing here is as large as the graph but the arrays themselves; what is read of them at a time is asked for by node.
 """
 
 from __future__ import annotations
@@ -53,6 +53,16 @@ class FeatureRows:
         data = self.data if isinstance(self.data, Tensor) else self.data.values
         return max((float(part.abs().max()) for part in data.split(_BLOCK) if part.numel()), default=0.0)
 
+    def gram_product(self, dense: Tensor) -> Tensor:
+        """Return Xᵀ X times `dense` (F×B), in blocks of rows: F×B."""
+        rows = max(1, _NUMBERS // max(1, self.shape[1]))
+        total = torch.zeros_like(dense)
+        for first in range(0, self.shape[0], rows):
+            nodes = torch.arange(first, min(first + rows, self.shape[0]), device=self.device)
+            part = self.take(nodes, dense.device)
+            total += part.project_back(part.project(dense))
+        return total
+
     def take(self, nodes: Tensor, device: torch.device, dtype: torch.dtype = torch.float32) -> FeatureMatrix:
         """Return the features of some nodes on a device."""
         if isinstance(self.data, Tensor):
@@ -64,8 +74,9 @@ class FeatureRows:
         ends = counts.cumsum(0)
         owner = torch.repeat_interleave(torch.arange(len(asked), device=asked.device), counts)
         entry = crow[asked][owner] + torch.arange(len(owner), device=asked.device) - (ends - counts)[owner]
-        parts = torch.cat([ends.new_zeros(1), ends]), data.col[entry], (data.values[entry] * self.scale).to(dtype)
-        return FeatureMatrix(SparseMatrix(*(part.to(device) for part in parts), (len(asked), data.shape[1])))
+        offsets, values = torch.cat([ends.new_zeros(1), ends]), (data.values[entry] * self.scale).to(dtype)
+        crow, col, values = (part.to(device) for part in (offsets, data.col[entry], values))
+        return FeatureMatrix(SparseMatrix(crow, col, values, (len(asked), data.shape[1])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +126,8 @@ class GraphStore:
 
 
 _BLOCK = 1 << 20  # rows at a time
+_MOST = 0.8  # of the free memory that one array may take
+_NUMBERS = 1 << 26  # features at a time: 256 MiB of float32
 
 
 def take_rows(data: Tensor, nodes: Tensor, device: torch.device) -> Tensor:
@@ -128,17 +141,17 @@ def take_rows(data: Tensor, nodes: Tensor, device: torch.device) -> Tensor:
     )
 
 
-def room(nodes: int, width: int, device: torch.device) -> Tensor:
+def room(nodes: int, width: int, device: torch.device, like: Tensor | None = None) -> Tensor:
     """Return an empty tensor for what all nodes have, N×D: on the device, or where that is full, on the host.
 
-    It is float32 where half of the free memory is enough for that, and else bfloat16.
+    It is float32; beside something of half the size (`like`), or where memory is short, bfloat16, which holds sums over
+    hubs that float16 does not.
     """
-    need, free = 4 * nodes * width, free_bytes(device)
-    if free is None or need <= free // 2:
-        return torch.empty(nodes, width, device=device)
-    if device.type == "cpu" or need // 2 <= free // 2:
-        return torch.empty(nodes, width, dtype=torch.bfloat16, device=device)
-    return torch.empty(nodes, width, dtype=torch.bfloat16, device="cpu")
+    free = free_bytes(device)
+    short = like is not None and like.element_size() == 2
+    dtype = torch.bfloat16 if short or (free is not None and 4 * nodes * width > _MOST * free) else torch.float32
+    full = free is not None and dtype.itemsize * nodes * width > _MOST * free
+    return torch.empty(nodes, width, dtype=dtype, device="cpu" if full else device)
 
 
 def free_bytes(device: torch.device) -> int | None:

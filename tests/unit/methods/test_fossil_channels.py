@@ -146,7 +146,7 @@ def test_weights_of_each_node_its_own_or_none_at_all() -> None:
 def test_the_losses_are_those_of_two_views_under_the_weights() -> None:
     method, prepared = fitted(make_graph())
     random = torch.Generator().manual_seed(3)
-    first, second = method.view(prepared, random), method.view(prepared, random)
+    first, second = method.view(prepared.tensors, random), method.view(prepared.tensors, random)
     torch.testing.assert_close(first.norm(dim=1), torch.ones(NODES))
     [objective] = method.step(prepared, torch.Generator().manual_seed(3))
     assert list(objective.terms) == ["ot", "node"]
@@ -182,7 +182,7 @@ def test_a_view_is_without_as_many_edges_as_features_and_surroundings_agree() ->
     for wanted in (None, 0.3, 0):
         method, prepared = fitted(alike, edge_dropout=wanted, dropout=0)
         with torch.no_grad():
-            first, second = (method.view(prepared, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+            first, second = (method.view(prepared.tensors, torch.Generator().manual_seed(seed)) for seed in (0, 1))
         dropped[wanted] = float(method.edge_dropout), bool(torch.equal(first, second))
     assert dropped[0] == (0, True)
     assert dropped[0.3] == (pytest.approx(0.3), False)
@@ -207,7 +207,7 @@ def test_a_training_without_any_loss_is_refused() -> None:
 def test_in_v2_the_node_loss_is_over_the_drawn_nodes_alone() -> None:
     method, prepared = fitted(make_graph(nodes=400), FossilChannelsV2)
     random = torch.Generator().manual_seed(0)
-    views = method.view(prepared, random), method.view(prepared, random)
+    views = method.view(prepared.tensors, random), method.view(prepared.tensors, random)
     pairs = method.sample(prepared.sampler, random)
     compared = method.compared(*views, pairs.subgraphs)
     assert compared.number is not None and int(compared.number) == len(pairs.subgraphs.nodes.unique())

@@ -68,7 +68,9 @@ def assert_alike(method: FossilV2, whole: Any, part: Any, *terms: str) -> None:
     for name in terms or expected:
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-10)
     for name, slope in slopes.items():
-        torch.testing.assert_close(steepness[name], slope, rtol=1e-10, atol=1e-10, msg=lambda text, n=name: f"{n}: {text}")
+        torch.testing.assert_close(
+            steepness[name], slope, rtol=1e-10, atol=1e-10, msg=lambda text, n=name: f"{n}: {text}"
+        )
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -141,7 +143,7 @@ def test_dropout_of_a_node_is_the_same_for_all_who_see_it() -> None:
 def test_vectors_made_in_stretches_are_those_of_the_whole(
     directed: bool, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fossil.methods.fossil.rows._NUMBERS", {"cpu": 77})
+    monkeypatch.setattr("fossil.methods.fossil.rows.NUMBERS", {"cpu": 77})
     graph = hub_graph(directed=directed)
     method = FossilV2.build(FossilV2.configure(None, SMALL, changes), graph.num_features, 0).eval()
     expected = method.encode(method.prepare(graph, CPU))

@@ -50,7 +50,7 @@ def test_agreement_is_the_mean_correlation_with_channels_of_other_operators(mark
 def test_chunks_and_a_choice_of_nodes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     given, chosen, marks = torch.from_numpy(rows()), channels(*NAMES), torch.arange(0, 30, 2)
     whole = agreement(given, chosen, marks)
-    monkeypatch.setattr(fossil.nn.agreement, "_CHUNK", 3 * len(chosen) * len(marks))
+    monkeypatch.setattr(fossil.nn.agreement, "_CHUNK", {"cpu": 3 * len(chosen) * len(marks)})
     torch.testing.assert_close(agreement(given, chosen, marks), whole)
     some = torch.tensor([4, 1, 28])
     torch.testing.assert_close(agreement(given, chosen, marks, some), whole[some])

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from fossil.ops import svd
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.svd import right_singular_vectors
 
@@ -62,7 +61,7 @@ def test_sparse_and_dense_features_have_the_same_vectors_and_any_seed_the_same_s
 def test_blocks_of_columns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = with_spectrum(np.arange(20, 0, -1.0), 90, 40)
     whole = found(matrix, 6)
-    monkeypatch.setattr(svd, "_BLOCK", 3 * 90)
+    monkeypatch.setattr("fossil.ops.features._BLOCK", 3 * 90)
     np.testing.assert_allclose(found(matrix, 6), whole, atol=1e-5)
 
 
@@ -96,6 +95,6 @@ def test_products_are_as_wide_as_the_directions_that_are_followed_or_as_a_block(
     assert widths == [9, 9, 9]
     found(matrix, 35, oversampling=10, iterations=2)
     assert widths[3:] == [40]  # all there are
-    monkeypatch.setattr(svd, "_BLOCK", 4 * 90)
+    monkeypatch.setattr("fossil.ops.features._BLOCK", 4 * 90)
     found(matrix, 6, oversampling=3, iterations=0)
     assert widths[4:] == [4, 4, 1]

@@ -12,8 +12,8 @@ from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.fossil.memory import smaller_tiles
 from fossil.methods.fossil.parts import make_solver
-from fossil.methods.fossil.settings import ContrastSettings
 from fossil.methods.fossil.sampled import SampledGraph, moved
+from fossil.methods.fossil.settings import ContrastSettings
 from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share, Transported
 from fossil.nn.contrast import subgraph_contrast
 from fossil.ops.costs import exponential_cost

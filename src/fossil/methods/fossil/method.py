@@ -15,9 +15,9 @@ from fossil.methods.fossil.contrast import SubgraphContrast
 from fossil.methods.fossil.memory import sampled_bytes, step_bytes
 from fossil.methods.fossil.parts import make_encoder, make_gate, make_generator
 from fossil.methods.fossil.records import describe_pairs, describe_step
-from fossil.methods.fossil.settings import PRESETS, FossilSettings
 from fossil.methods.fossil.rows import FossilRows
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule, refuse_whole
+from fossil.methods.fossil.settings import PRESETS, FossilSettings
 from fossil.methods.fossil.stages import FossilGraph, Share
 from fossil.nn.encoders import Branches, activation_module
 from fossil.nn.fusion import fuse, structure_share
@@ -203,9 +203,7 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
         """Return what steps on parts of a graph read, from arrays that stay where they lie."""
         return SampledGraph.of(store, "out", self.config, device, fan_out)
 
-    def surroundings(
-        self, graph: SampledGraph, nodes: Tensor, hops: int, random: torch.Generator
-    ) -> GraphTensors:
+    def surroundings(self, graph: SampledGraph, nodes: Tensor, hops: int, random: torch.Generator) -> GraphTensors:
         """Return the block around some nodes as the encoder, and after it the generator, reads it."""
         block = graph.around(nodes, "out", hops, random)
         scaling, loops = propagation_rule(self.config)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fossil.methods.base import NodeVectors
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
-from fossil.nn.encoders import Branches, DecoupledEncoder
+from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
 from fossil.sampling.rows import RowOperator, stretches
 from fossil.sampling.store import room
@@ -17,8 +17,8 @@ from fossil.sampling.store import room
 if TYPE_CHECKING:
     from fossil.methods.fossil.method import Fossil
 
-_NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 28}  # of a stretch's widest tensor
-_ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
+NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 28}  # of a stretch's widest tensor
+ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
 
 
 class FossilRows:
@@ -30,7 +30,8 @@ class FossilRows:
     """
 
     def __init__(self, method: Fossil, graph: SampledGraph) -> None:
-        self.method, self.graph = method, graph
+        assert isinstance(method.encoder, TwoLayers)
+        self.method, self.graph, self.encoder = method, graph, method.encoder
         scaling, loops = propagation_rule(method.config)
         self.operator = RowOperator(graph.store.patterns["out"], scaling, loops, graph.device)
         self.kept: Tensor | None = None
@@ -44,8 +45,10 @@ class FossilRows:
 
     def _first_layer(self) -> Tensor:
         """Return what the second layer sums over, for every node (N×D)."""
-        encoder, store = self.method.encoder, self.graph.store
-        kept = room(self.graph.num_nodes, self.method.config.width, self.graph.device)
+        encoder, store = self.encoder, self.graph.store
+        data = store.features.data
+        like = data if isinstance(data, Tensor) else None
+        kept = room(self.graph.num_nodes, self.method.config.width, self.graph.device, like)
         for first, last in self._stretches(0, self.graph.num_nodes):
             spread = self.operator.times_features(first, last, store.features, encoder.first.weight)
             hidden = encoder.first.finish(spread, encoder.activation) @ encoder.second.weight
@@ -53,7 +56,7 @@ class FossilRows:
         return kept
 
     def _stretch(self, first: int, last: int, kept: Tensor) -> NodeVectors:
-        method, encoder, graph = self.method, self.method.encoder, self.graph
+        method, encoder, graph = self.method, self.encoder, self.graph
         structure = encoder.second.finish(self.operator.times(first, last, kept))
         if not isinstance(encoder, DecoupledEncoder):
             return NodeVectors(structure)
@@ -68,8 +71,8 @@ class FossilRows:
 
     def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
         kind = self.graph.device.type
-        rows = max(1, _NUMBERS[kind] // max(self.method.config.hidden, self.method.config.width))
-        return list(stretches(self.operator.pattern, first, last, rows, _ENTRIES[kind]))
+        rows = max(1, NUMBERS[kind] // max(self.method.config.hidden, self.method.config.width))
+        return list(stretches(self.operator.pattern, first, last, rows, ENTRIES[kind]))
 
 
 def joined(parts: list[NodeVectors]) -> NodeVectors:
@@ -81,7 +84,13 @@ def joined(parts: list[NodeVectors]) -> NodeVectors:
         None if getattr(whole, name) is None else torch.cat([getattr(part, name) for part in parts])
         for name in ("fusion", "structure_share")
     )
-    channels = None
-    if whole.channels is not None:
-        channels = {name: torch.cat([part.channels[name] for part in parts]) for name in whole.channels}
-    return NodeVectors(torch.cat([part.vectors for part in parts]), fusion, share, channels, whole.channel_shares)
+    vectors = torch.cat([part.vectors for part in parts])
+    if whole.channels is None or whole.channel_shares is None:
+        return NodeVectors(vectors, fusion, share)
+    trusted = [part.channels or {} for part in parts]
+    channels = {name: torch.cat([each[name] for each in trusted]) for name in whole.channels}
+    shares = {
+        name: sum(len(part.vectors) * (part.channel_shares or {})[name] for part in parts) / len(vectors)
+        for name in whole.channel_shares
+    }
+    return NodeVectors(vectors, channels=channels, channel_shares=shares)

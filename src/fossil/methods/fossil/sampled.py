@@ -107,12 +107,13 @@ def refuse_whole(config: FossilSettings) -> None:
 
 
 def moved(value: Moved, device: torch.device) -> Moved:
-    """Return a record with all its tensors on a device; the record itself where they are there."""
+    """Return a record with all its tensors on a device; what holds none is returned as it is."""
+    result: Any = value
     if isinstance(value, Tensor):
-        return value.to(device)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(part, device) for part in value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts: dict[str, Any] = {each.name: moved(getattr(value, each.name), device) for each in dataclasses.fields(value)}
-        return dataclasses.replace(value, **parts)
-    return value
+        result = value.to(device)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        result = type(value)(*(moved(part, device) for part in value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        result = dataclasses.replace(value, **{name: moved(getattr(value, name), device) for name in names})
+    return result  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from fossil.errors import SettingError
 from fossil.graph.channels import CHANNELS, Channel, called_for, channels_of, referees
 from fossil.graph.graph import Graph
 from fossil.graph.structure import undirected
@@ -15,17 +16,27 @@ from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Re
 from fossil.methods.fossil.contrast import SubgraphContrast
 from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
-from fossil.methods.fossil.stages import Compared, Pairs, Transported
+from fossil.methods.fossil.sampled import SampledGraph
+from fossil.methods.fossil.stages import Batch, Compared, Pairs, Transported
+from fossil.methods.fossil_channels.rows import JUDGED, ChannelRows
+from fossil.methods.fossil_channels.sampled import channel_block
 from fossil.methods.fossil_channels.settings import ChannelSettings
 from fossil.nn.agreement import agreement, channel_weights, landmarks_of
-from fossil.nn.channels import ChannelEncoder, ChannelTensors, Reduction, seen_along
+from fossil.nn.channels import (
+    ChannelBlock,
+    ChannelEncoder,
+    ChannelTensors,
+    Reduction,
+    ordinary_scale,
+    seen_along,
+)
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
+from fossil.sampling.store import GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
 _MOST_EDGES = 0.5  # that a view is without
-_JUDGED = 128  # columns of the untrained rows that channels are judged by
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
 # measured peaks; and of the rows of all channels when vectors are made.
 _OF_AN_OPERATOR, _OF_A_CHANNEL, _WHEN_ENCODING = 5, 11, 3
@@ -38,7 +49,7 @@ class ChannelGraph(NamedTuple):
     sampler: SubgraphSampler
 
 
-class FossilChannels(SubgraphContrast[ChannelGraph]):
+class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     """FOSSIL with a channel for each way to see a node's surroundings, weighed by how far the others confirm it."""
 
     name = "fossil_channels"
@@ -57,7 +68,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
     def __init__(self, config: ChannelSettings, num_features: int) -> None:
         super().__init__(config, num_features)
         self.channels = self.chosen(config)
-        self.reduction = Reduction(num_features, max(config.untrained, _JUDGED))
+        self.reduction = Reduction(num_features, max(config.untrained, JUDGED))
         self.encoder = ChannelEncoder(num_features, self.channels, config.hidden, config.width, config.dropout)
         self.weights: Tensor
         self.register_buffer("weights", torch.full((len(self.channels),), len(self.channels) ** -0.5))
@@ -95,18 +106,45 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         sampler = SubgraphSampler(edges.crow, edges.col, self.config.subgraph_size, self.config.reach)
         return ChannelGraph(tensors, sampler)
 
-    def check_trainable(self, prepared: ChannelGraph) -> None:
+    def check_trainable(self, prepared: ChannelGraph | SampledGraph) -> None:
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
         prepared.sampler.check_fillable("Lower subgraph_size, or take method prop, which trains nothing.")
+
+    # A step, or vectors, from a part of the graph at a time.
+
+    def check_sampled(self) -> None:
+        """Raise SettingError, with what to set, where these settings need the whole graph."""
+        if self.config.node_contrast == "all_nodes":
+            raise SettingError(
+                "node_contrast=all_nodes needs the whole graph at every step, and cannot be trained on samples.",
+                remedy="Use method fossil_channels_v2, or train on the whole graph.",
+            )
+
+    def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> SampledGraph:
+        """Return what steps on parts of a graph read, from arrays that stay where they lie."""
+        scaled = store.scaled(ordinary_scale(store.features.largest()))
+        return SampledGraph.of(scaled, "both", self.config, device, fan_out)
+
+    def surroundings(self, graph: SampledGraph, nodes: Tensor, random: torch.Generator) -> ChannelBlock:
+        """Return the block around some nodes along every channel."""
+        return channel_block(graph, nodes, self.channels, random)
+
+    def embedding(self, prepared: SampledGraph) -> ChannelRows:
+        """Return what embeds one stretch of nodes after the other."""
+        return ChannelRows(self, prepared)
 
     # Which channels to trust, how far subgraphs, and how many edges a view can do without.
 
     @torch.no_grad()
-    def fit(self, prepared: ChannelGraph, random: torch.Generator) -> None:
+    def fit(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> None:
         """Find the directions of wide features, and from what nobody trained all weights."""
-        self.reduction.fit(prepared.tensors.features, random)
-        marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
-        agreed = self.judged(prepared, marks).mean(0)
+        if isinstance(prepared, SampledGraph):
+            self.reduction.fit(prepared.store.features, random)
+            agreed = self.embedding(prepared).agreed().mean(0)
+        else:
+            self.reduction.fit(prepared.tensors.features, random)
+            marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
+            agreed = self.judged(prepared, marks).mean(0)
         if self.config.weighting != "equal":
             self.weights.copy_(self.weigh(agreed))
         # The transport compares a node's surroundings; where they do not resemble the node, it has little to say of it.
@@ -119,7 +157,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
     def judged(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
         """Return the agreement of others with each referee, for each of these nodes (all when None): N×R."""
         judges = referees(self.channels)
-        start = self.reduction(prepared.tensors.features)[:, :_JUDGED]
+        start = self.reduction(prepared.tensors.features)[:, :JUDGED]
         rows = seen_along(start, judges, prepared.tensors)
         return agreement(rows, judges, landmarks_of(len(rows), rows.device), nodes)
 
@@ -131,18 +169,24 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
 
     # Two views, and what is asked of them.
 
-    def view(self, prepared: ChannelGraph, random: torch.Generator) -> Tensor:
+    def view(self, graph: ChannelTensors, random: torch.Generator) -> Tensor:
         """Return H (N×CD) under fresh dropout: cosines of two nodes are weighted means of those of their channels."""
-        graph = prepared.tensors
         if self.config.edge_dropout != 0:
             graph = graph.thinned(self.edge_dropout, self.channels, random)
         rows: Tensor = self.encoder(graph, random)
         return (rows * self.weights[:, None]).flatten(1)
 
-    def step(self, prepared: ChannelGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield ω L_ot + L_node."""
-        H, H_hat = self.view(prepared, random), self.view(prepared, random)
-        pairs = side(self.sample, prepared.sampler, random)  # Section 4.5
+        batch: Batch | None = None
+        graph: ChannelTensors
+        if isinstance(prepared, SampledGraph):  # subgraphs first, because they say what there is to encode
+            batch = self.draw_batch(prepared, random)
+            graph = self.surroundings(prepared, batch.targets, random)
+        else:
+            graph = prepared.tensors
+        H, H_hat = self.view(graph, random), self.view(graph, random)
+        pairs = side(self.sample, prepared.sampler, random) if batch is None else batch.pairs  # Section 4.5
         compared = self.compared(H, H_hat, pairs.subgraphs)
         ot, solution = None, None
         if self.config.subgraph_weight != 0:
@@ -167,13 +211,18 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
     # What comes out.
 
     @torch.no_grad()
-    def encode(self, prepared: ChannelGraph) -> NodeVectors:
+    def encode(self, prepared: ChannelGraph | SampledGraph) -> NodeVectors:
         """Return the trained rows of every channel and the untrained ones beside them, and what each node trusts."""
+        if isinstance(prepared, SampledGraph):
+            return self.embedding(prepared).rows(0, prepared.num_nodes)
         rows = [self.encoder(prepared.tensors)]
         if self.config.untrained:
             start = self.reduction(prepared.tensors.features)[:, : self.config.untrained]
             rows.append(seen_along(start, self.channels, prepared.tensors))
-        of_node = self.weigh(self.judged(prepared))
+        return self.weighted(rows, self.weigh(self.judged(prepared)))
+
+    def weighted(self, rows: list[Tensor], of_node: Tensor) -> NodeVectors:
+        """Return trained and untrained rows (N×C×… each) as vectors, given the weights that each node gives (N×C)."""
         weights = of_node if self.config.weighting == "node" else self.weights.expand_as(of_node)
         vectors = (torch.cat(rows, 2) * weights[..., None]).flatten(1)
         names = [channel.name for channel in self.channels]
@@ -181,17 +230,28 @@ class FossilChannels(SubgraphContrast[ChannelGraph]):
         shares = dict(zip(names, weights.square().mean(0).tolist(), strict=True))
         return NodeVectors(vectors, channels=trusted, channel_shares=shares)
 
-    def memory(self, prepared: ChannelGraph) -> float:
+    def memory(self, prepared: ChannelGraph | SampledGraph) -> float:
         """Return about how many bytes a step takes beside the prepared graph, or encoding, whichever is more."""
+        if isinstance(prepared, SampledGraph):
+            return self._sampled_memory(prepared)
         config, nodes = self.config, prepared.sampler.num_nodes
         channels, operators = len(self.channels), len({channel.operator for channel in self.channels})
         entries = sum(matrix.num_entries for matrix in prepared.tensors.operators.values())
         step = _OF_AN_OPERATOR * operators * config.hidden + _OF_A_CHANNEL * self.row_width
-        judged = len(referees(self.channels)) * min(_JUDGED, self.num_features)
+        judged = len(referees(self.channels)) * min(JUDGED, self.num_features)
         encoding = _WHEN_ENCODING * (channels * (config.width + min(config.untrained, self.num_features)) + judged)
         device = prepared.sampler.degree.device
         contrast = contrast_bytes(config, nodes, self.row_width, self.tile_rows, device)
         return 4.0 * (nodes * max(step, encoding) + 8 * entries) + contrast
+
+    def _sampled_memory(self, graph: SampledGraph) -> float:
+        config, operators = self.config, len({channel.operator for channel in self.channels if channel.hops})
+        targets = config.num_anchors * (config.subgraph_size + 1)
+        near, rim = graph.block_sizes(targets, 2)[1:]
+        floats = operators * near * _OF_AN_OPERATOR * (config.hidden + config.width)
+        floats += _OF_A_CHANNEL * targets * self.row_width + 3 * operators * rim * self.num_features
+        contrast = contrast_bytes(config, graph.num_nodes, self.row_width, self.tile_rows, graph.device)
+        return 4.0 * 2 * floats + contrast
 
 
 class FossilChannelsV2(FossilChannels):

@@ -1,0 +1,161 @@
+"""Agreement and vectors of a graph that is not on the device as a whole: hop by hop, over stretches of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fossil.graph.channels import Channel, referees
+from fossil.methods.base import NodeVectors
+from fossil.methods.fossil.rows import ENTRIES, NUMBERS, joined
+from fossil.methods.fossil.sampled import SampledGraph
+from fossil.methods.fossil_channels.sampled import OPERATORS
+from fossil.nn.agreement import agreement_with, landmarks_of
+from fossil.ops.unit import unit_vectors
+from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.store import room
+
+if TYPE_CHECKING:
+    from fossil.methods.fossil_channels.method import FossilChannels
+
+JUDGED = 128
+"""Columns of the untrained rows that channels are judged by."""
+
+
+class ChannelRows:
+    """Judges channels and embeds nodes, exactly: what a second hop sums over is worked out for all nodes, and kept.
+
+    Args:
+        method: the method; in evaluation mode, where it embeds.
+        graph: where the arrays are.
+    """
+
+    def __init__(self, method: FossilChannels, graph: SampledGraph) -> None:
+        self.method, self.graph = method, graph
+        self.judges = referees(method.channels)
+        names = dict.fromkeys(channel.operator for channel in self.judges if channel.hops)
+        self.operators = {name: self._operator(name) for name in names}
+
+    @torch.no_grad()
+    def agreed(self) -> Tensor:
+        """Return the agreement of others with each referee about the landmarks, M×R."""
+        _, marks = self.judgement
+        return agreement_with(marks, marks, self.judges, self.landmarks, self.landmarks)
+
+    @torch.no_grad()
+    def rows(self, first: int, last: int) -> NodeVectors:
+        """Return the vectors of nodes `first` to `last`, and what they trust."""
+        return joined([self._stretch(*part) for part in self._stretches(first, last)])
+
+    def _stretch(self, first: int, last: int) -> NodeVectors:
+        method, features = self.method, self.graph.store.features
+        nodes = torch.arange(first, last, device=self.graph.device)
+        trained, hidden = [], {}
+        for channel, weight in zip(method.channels, method.encoder.second, strict=True):
+            if channel.hops == 2:
+                trained.append(self.operators[channel.operator].times(first, last, self.trained[channel.name]))
+                continue
+            if channel.hops:
+                spread = self.operators[channel.operator].times_features(first, last, features, method.encoder.first)
+            else:
+                spread = features.take(nodes.to(features.device), self.graph.device).project(method.encoder.first)
+            hidden[channel.operator] = method.encoder.activated(spread)
+            trained.append(hidden[channel.operator] @ weight)
+        seen = self._seen(first, last)
+        rows = [method.encoder.finish(trained)]
+        if method.config.untrained:
+            rows.append(_unit(seen, method.channels, method.config.untrained))
+        centre, marks = self.judgement
+        judged = agreement_with(marks, _unit(seen, self.judges, JUDGED) - centre, self.judges, self.landmarks, nodes)
+        return method.weighted(rows, method.weigh(judged))
+
+    # With nothing trained.
+
+    @cached_property
+    def start(self) -> Tensor:
+        """Z = X V of all nodes; X itself where it is narrow and dense."""
+        features, reduction = self.graph.store.features, self.method.reduction
+        if reduction.directions is None and isinstance(features.data, Tensor) and features.scale == 1:
+            return features.data
+        kept = room(self.graph.num_nodes, reduction.width, self.graph.device)
+        for first, last in self._stretches(0, self.graph.num_nodes):
+            nodes = torch.arange(first, last, device=features.device)
+            kept[first:last] = reduction(features.take(nodes, self.graph.device)).to(kept)
+        return kept
+
+    @cached_property
+    def once(self) -> Mapping[str, Tensor]:
+        """S Z of all nodes along each operator, which the second hop sums over."""
+        found = {}
+        for name, operator in self.operators.items():
+            kept = room(self.graph.num_nodes, self.start.shape[1], self.graph.device, like=self.start)
+            for first, last in self._stretches(0, self.graph.num_nodes):
+                kept[first:last] = operator.times(first, last, self.start).to(kept)
+            found[name] = kept
+        return found
+
+    @cached_property
+    def judgement(self) -> tuple[Tensor, Tensor]:
+        """The mean of the referees' rows over all nodes (R×D), and those of the landmarks less that (M×R×D)."""
+        total, marks = None, []
+        for first, last in self._stretches(0, self.graph.num_nodes):
+            rows = _unit(self._seen(first, last), self.judges, JUDGED)
+            summed = rows.sum(0, dtype=torch.float64)
+            total = summed if total is None else total + summed
+            inside = self.landmarks[(self.landmarks >= first) & (self.landmarks < last)] - first
+            marks.append(rows[inside])
+        assert total is not None
+        centre = (total / self.graph.num_nodes).float()
+        return centre, torch.cat(marks) - centre
+
+    @cached_property
+    def landmarks(self) -> Tensor:
+        """Nodes that all are compared with."""
+        return landmarks_of(self.graph.num_nodes, self.graph.device)
+
+    def _seen(self, first: int, last: int) -> Mapping[str, Tensor]:
+        """Return what a stretch of nodes sees of Z along each referee, by its name."""
+        found = {}
+        for channel in self.judges:
+            if channel.hops == 2:
+                rows = self.operators[channel.operator].times(first, last, self.once[channel.operator])
+            else:
+                rows = (self.once[channel.operator] if channel.hops else self.start)[first:last].to(self.graph.device)
+            found[channel.name] = rows.float()
+        return found
+
+    # With what was trained.
+
+    @cached_property
+    def trained(self) -> Mapping[str, Tensor]:
+        """G W of all nodes for each channel of two hops, which the second hop sums over."""
+        method, graph = self.method, self.graph
+        far = [(channel, weight) for channel, weight in zip(method.channels, method.encoder.second, strict=True)]
+        far = [(channel, weight) for channel, weight in far if channel.hops == 2]
+        width, like = method.config.width, self.start
+        found = {channel.name: room(graph.num_nodes, width, graph.device, like=like) for channel, _ in far}
+        for first, last in self._stretches(0, graph.num_nodes):
+            for channel, weight in far:
+                operator = self.operators[channel.operator]
+                spread = operator.times_features(first, last, graph.store.features, method.encoder.first)
+                found[channel.name][first:last] = (method.encoder.activated(spread) @ weight).to(found[channel.name])
+        return found
+
+    def _operator(self, name: str) -> RowOperator:
+        sight, scaling, loops = OPERATORS[name]
+        return RowOperator(self.graph.store.patterns[sight], scaling, loops, self.graph.device)
+
+    def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+        kind, config = self.graph.device.type, self.method.config
+        width = max(config.hidden, len(self.judges) * (config.width + self.method.reduction.width))
+        rows = max(1, NUMBERS[kind] // width)
+        return list(stretches(self.graph.store.patterns["both"], first, last, rows, ENTRIES[kind]))
+
+
+def _unit(seen: Mapping[str, Tensor], channels: Sequence[Channel], columns: int) -> Tensor:
+    """Return what nodes see along some channels, in rows of length one of so many columns: N×C×D."""
+    return torch.stack([unit_vectors(seen[channel.name][:, :columns]) for channel in channels], 1)

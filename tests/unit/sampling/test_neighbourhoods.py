@@ -1,0 +1,107 @@
+"""Blocks around nodes, held to the whole matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from fossil.graph.channels import operator
+from fossil.graph.structure import symmetric_normalized
+from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood
+from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.subgraphs import SubgraphSampler
+
+
+def adjacency(nodes: int = 60, seed: int = 0) -> sp.csr_array:
+    """Return directed edges with a hub that sees everybody, and three nodes that see nobody."""
+    edges = np.random.default_rng(seed).random((nodes, nodes)) < 0.08
+    edges[0] = True
+    edges[-3:] = False
+    np.fill_diagonal(edges, False)
+    return sp.csr_array(edges.astype(np.float32))
+
+
+def pattern(matrix: sp.csr_array) -> Pattern:
+    return Pattern(torch.from_numpy(matrix.indptr.astype(np.int64)), torch.from_numpy(matrix.indices.astype(np.int32)))
+
+
+def block_of(
+    matrix: sp.csr_array, targets: list[int], hops: int, fan_out: int | None = None, seed: int = 0
+) -> Neighbourhood:
+    random = torch.Generator().manual_seed(seed)
+    return neighbourhood(pattern(matrix), torch.tensor(targets), hops, fan_out, random)
+
+
+def test_a_block_holds_the_neighbours_of_each_hop_and_nobody_else() -> None:
+    matrix = adjacency()
+    targets = [7, 58, 3]
+    block = block_of(matrix, targets, 3)
+    reached = set(targets)
+    assert block.nodes[: block.sizes[0]].tolist() == targets
+    for size in block.sizes[1:]:
+        reached |= {int(each) for node in reached for each in matrix[[node]].indices}
+        assert set(block.nodes[:size].tolist()) == reached
+    assert len(block.nodes) == block.sizes[-1]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "loops"), [("sum", False), ("mean", False), ("symmetric", False), ("symmetric", True)]
+)
+def test_products_along_a_block_are_those_of_the_whole_matrix(scaling: Scaling, loops: bool) -> None:
+    matrix = adjacency()
+    whole = {
+        "sum": lambda: matrix,
+        "mean": lambda: operator(matrix, "out"),
+        "symmetric": lambda: symmetric_normalized(matrix, self_loops=loops),
+    }[scaling]()
+    dense = np.random.default_rng(1).standard_normal((60, 4))
+    targets = [5, 59, 11, 0]
+    block = block_of(matrix, targets, 2)
+    found = block.operator(scaling, loops=loops, dtype=torch.float64)
+    values = found.next.matmul(found.matmul(torch.from_numpy(dense)[block.nodes]))
+    np.testing.assert_allclose(
+        values.numpy(), (whole.astype(np.float64) @ (whole.astype(np.float64) @ dense))[targets], atol=1e-12
+    )
+    rows = RowOperator(pattern(matrix), scaling, loops, torch.device("cpu"))
+    single = torch.cat([rows.times(*part, torch.from_numpy(dense)) for part in stretches(rows.pattern, 0, 60, 7, 30)])
+    np.testing.assert_allclose(single.numpy(), whole @ dense, rtol=1e-5, atol=1e-6)
+
+
+def test_sums_over_a_fan_out_are_right_on_average() -> None:
+    matrix = adjacency()
+    dense = torch.from_numpy(np.random.default_rng(1).standard_normal((60, 3)))
+    targets, draws = [0, 4, 9, 58], 1000
+    exact = torch.from_numpy((matrix.astype(np.float64) @ (matrix.astype(np.float64) @ dense.numpy()))[targets])
+    sums = []
+    for seed in range(draws):
+        block = block_of(matrix, targets, 2, fan_out=2, seed=seed)
+        assert int(block.crow.diff().max()) <= 2
+        found = block.operator("sum", dtype=torch.float64)
+        sums.append(found.next.matmul(found.matmul(dense[block.nodes])))
+    values = torch.stack(sums)
+    error = values.std(0) / draws**0.5
+    assert ((values.mean(0) - exact).abs() <= 4.5 * error + 1e-9).all()
+
+
+def test_every_neighbour_of_a_hub_is_drawn_alike() -> None:
+    matrix = adjacency()
+    seen = torch.zeros(60)
+    for seed in range(1000):
+        block = block_of(matrix, [0], 1, fan_out=4, seed=seed)
+        seen += torch.bincount(block.nodes[block.col], minlength=60)
+    expected = 1000 * 4 / 59
+    assert ((seen[1:] - expected).abs() < 5 * expected**0.5).all() and seen[0] == 0
+
+
+@pytest.mark.parametrize("reach", ["six_hop", "two_hop"])
+def test_subgraphs_drawn_without_keeping_frontiers_are_the_same(reach: str) -> None:
+    matrix = sp.csr_array((adjacency(seed=3) + adjacency(seed=3).T > 0).astype(np.float32))
+    kept = SubgraphSampler(pattern(matrix).crow, pattern(matrix).col.long(), 5, reach)  # type: ignore[arg-type]
+    lean = SubgraphSampler(*pattern(matrix), 5, reach, ahead=False)  # type: ignore[arg-type]
+    assert lean.plan.frontiers is None and not lean.plan.has_keys
+    anchors = torch.arange(0, 60, 2)
+    first, second = (each.sample(anchors, torch.Generator().manual_seed(1)) for each in (kept, lean))
+    assert torch.equal(first.nodes, second.nodes) and int(first.count) == int(second.count) > 20
+    assert torch.equal(kept.adjacency(first.nodes), lean.adjacency(first.nodes))
