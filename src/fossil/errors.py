@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Iterable
 
 SWITCHES = (
-    "attach", "features", "force", "missing-indicator", "recipe", "records", "replay", "resume", "retry-failed",
-    "structural-features",
+    "attach", "exact", "features", "force", "missing-indicator", "recipe", "records", "replay", "resume",
+    "retry-failed", "structural-features",
 )  # fmt: skip
 """Flags without a value; `no-` in front turns one off."""
 TREATMENTS = (

@@ -71,7 +71,7 @@ def options() -> dict[str, Any]:
 
 
 def keywords() -> set[str]:
-    calls = (fossil.embed, fossil.evaluate, read_graph, fossil.Run.embed)
+    calls = (fossil.embed, fossil.evaluate, read_graph, fossil.Run.embed, fossil.Run.neighbours)
     return {name for call in calls for name in inspect.signature(call).parameters} | set(Treatment.model_fields)
 
 

@@ -21,6 +21,7 @@ from fossil.runs.config import CONFIG, RunConfig, fingerprint
 from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
 from fossil.runs.folder import CHANNEL, SEAL, claim_vectors_folder, sealed, write_embeddings
 from fossil.runs.lock import locked
+from fossil.runs.neighbours import Neighbour
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
@@ -131,10 +132,20 @@ class Run:
             raise _foreign(path, "it was changed or damaged, or comes from another run")
         return path
 
-    @property
+    @cached_property
     def embeddings(self) -> Embeddings:
         """The vectors of the graph's nodes; RunError where the run is not finished."""
-        return _embeddings(self.arrays)
+        return _embeddings(self.arrays, self.path)
+
+    def neighbours(self, key: object, k: int = 10, *, exact: bool | None = None) -> list[Neighbour]:
+        """Return the k nodes whose vectors are nearest to that of one node; see `Embeddings.neighbours`.
+
+        Raises:
+            RunError: the run is not finished.
+            UnknownNodeError: there is no such node.
+            SettingError: k is below one, or an index is needed and usearch is not installed.
+        """
+        return self.embeddings.neighbours(key, k, exact=exact)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
@@ -261,9 +272,9 @@ class NewEmbeddings(Embeddings):
     graph: Graph
 
 
-def _embeddings(arrays: dict[str, Array]) -> Embeddings:
+def _embeddings(arrays: dict[str, Array], path: Path | None = None) -> Embeddings:
     channels = {name.removeprefix(CHANNEL): each for name, each in arrays.items() if name.startswith(CHANNEL)}
-    return Embeddings(arrays["ids"], arrays["vectors"], arrays.get("fusion"), channels=channels or None)
+    return Embeddings(arrays["ids"], arrays["vectors"], arrays.get("fusion"), channels=channels or None, path=path)
 
 
 def _foreign(path: Path, why: str) -> RunError:
