@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fossil.ops.activation import biased_activation
 from fossil.ops.features import FeatureMatrix, dropout
-from fossil.ops.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix, leading
 
 Activation = Literal["none", "relu", "prelu"]
 
@@ -62,7 +62,11 @@ class Encoder(nn.Module, ABC):
     def forward(
         self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
     ) -> Branches:
-        """Encode all nodes; with `random` in training mode (dropout), without it deterministically."""
+        """Encode all nodes; with `random` in training mode (dropout), without it deterministically.
+
+        On a block of a graph `propagation` has a row for each node whose neighbours are in it, and the layers that
+        follow take what is left of it (`SparseMatrix.next`): what returns is for the nodes of its last hop but one.
+        """
 
 
 class _TwoLayers(Encoder):
@@ -88,10 +92,12 @@ class DecoupledEncoder(_TwoLayers):
         self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
     ) -> Branches:
         """Return both branches, N×D each."""
-        projected = features.dropout(self.drop, random).project(self.first.weight)
-        hidden = self.first.finish(propagation.matmul_below(projected, projected), self.activation)
-        feature, structure = (hidden @ self.second.weight).chunk(2)
-        return Branches.of(self.second.finish(propagation.matmul_below(feature, structure)))
+        second = propagation.next
+        nodes = second.shape[0]  # that are encoded
+        spread = _first_hop(features.dropout(self.drop, random), self.first.weight, propagation, nodes)
+        hidden = self.first.finish(spread, self.activation)
+        feature, structure = (hidden @ self.second.weight).split([nodes, propagation.shape[0]])
+        return Branches.of(self.second.finish(second.matmul_below(feature, structure)))
 
 
 class GCNEncoder(_TwoLayers):
@@ -101,9 +107,21 @@ class GCNEncoder(_TwoLayers):
         self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
     ) -> Branches:
         """Return the structure branch, N×D."""
-        projected = features.dropout(self.drop, random).project(self.first.weight)
-        hidden = self.first.finish(propagation.matmul(projected), self.activation)
-        return Branches(None, self.second.finish(propagation.matmul(hidden @ self.second.weight)))
+        spread = _first_hop(features.dropout(self.drop, random), self.first.weight, propagation, 0)
+        hidden = self.first.finish(spread, self.activation)
+        return Branches(None, self.second.finish(propagation.next.matmul(hidden @ self.second.weight)))
+
+
+def _first_hop(features: FeatureMatrix, weight: Tensor, propagation: SparseMatrix, own: int) -> Tensor:
+    """Return X W of the first `own` nodes, and below it S X W, (own+R)×H.
+
+    On a block most nodes are at its rim, and only narrow features are summed over: S X comes before W where it can.
+    """
+    data, rim = features.data, propagation.shape[0] < propagation.shape[1]
+    if rim and isinstance(data, Tensor) and data.shape[1] < weight.shape[1]:
+        return (propagation.matmul_below(data[:own], data) if own else propagation.matmul(data)) @ weight
+    projected = features.project(weight)
+    return propagation.matmul_below(leading(projected, own), projected) if own else propagation.matmul(projected)
 
 
 class GCNIIEncoder(Encoder):

@@ -15,7 +15,7 @@ from fossil.nn.tensors import GraphTensors
 from fossil.ops.activation import biased_activation
 from fossil.ops.edges import edge_attention
 from fossil.ops.rows import row_products
-from fossil.ops.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix, leading
 
 
 class Generator(nn.Module, ABC):
@@ -39,12 +39,13 @@ class _OneLayer(Generator):
         self.activation = activation
 
     def forward(self, branches: Branches, graph: GraphTensors, random: torch.Generator | None) -> Branches:
-        """Return perturbed branches, N×D each."""
+        """Return perturbed branches, N×D each; on a block, of the nodes whose neighbours were encoded."""
         feature, structure, _ = self.project(branches, graph)
         matrix, weights = self.neighbours(structure, graph)
         if feature is None:
             return Branches(None, self.finish(matrix.matmul(structure, weights)))
-        return Branches.of(self.finish(matrix.matmul_below(feature, structure, weights)))
+        own = leading(feature, matrix.shape[0])
+        return Branches.of(self.finish(matrix.matmul_below(own, structure, weights)))
 
     def project(self, branches: Branches, graph: GraphTensors) -> Branches:
         """Return the linear map of both branches."""
@@ -82,7 +83,7 @@ class GATOnFeatures(GATOnEmbeddings):
 
     def project(self, branches: Branches, graph: GraphTensors) -> Branches:
         """Return the linear map of the features for either branch."""
-        projected = graph.features.project(self.weight)
+        projected = graph.features.leading(len(branches.structure)).project(self.weight)
         return Branches(None if branches.feature is None else projected, projected)
 
 
@@ -96,7 +97,8 @@ class FeatureAttention(_OneLayer):
 
     def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
         """Return all neighbours, weighted by attention to the features."""
-        return graph.adjacency, self.attention(graph.features.project(self.key), graph.adjacency)
+        encoded = graph.features.leading(len(projected))
+        return graph.adjacency, self.attention(encoded.project(self.key), graph.adjacency)
 
 
 class GCNOnEmbeddings(_OneLayer):
@@ -108,7 +110,7 @@ class GCNOnEmbeddings(_OneLayer):
 
     def neighbours(self, projected: Tensor, graph: GraphTensors) -> tuple[SparseMatrix, Tensor | None]:
         """Return the neighbours of the encoder's propagation matrix with its weights."""
-        return graph.propagation, None
+        return graph.propagation.next.next, None
 
     def finish(self, values: Tensor) -> Tensor:
         """Add the bias, apply the layer's PReLU and then the activation."""
@@ -146,4 +148,4 @@ class _Attention(nn.Module):
     def forward(self, projected: Tensor, adjacency: SparseMatrix) -> Tensor:
         """Return the attention of each edge (E)."""
         centre, neighbour = row_products(projected, self.to_centre, self.to_neighbour)
-        return edge_attention(adjacency, centre, neighbour)
+        return edge_attention(adjacency, leading(centre, adjacency.shape[0]), neighbour)

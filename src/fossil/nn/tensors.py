@@ -12,11 +12,11 @@ from fossil.ops.sparse import SparseMatrix
 
 @dataclass(frozen=True, eq=False)
 class GraphTensors:
-    """A graph on a device.
+    """A graph on a device, or a block of one: its matrices then have fewer rows with each hop towards the targets.
 
     Attributes:
         features: X, N×F.
-        adjacency: A, N×N, zeros and ones; attention lives on its pattern.
+        adjacency: A, N×N, zeros and ones; attention lives on its pattern. On a block, of the hop after the encoder's.
         propagation: what the encoder multiplies with: A itself, or a normalised form of it.
         centrality: N×1 centrality for the fusion layer, or None.
     """

@@ -47,6 +47,13 @@ class FeatureMatrix:
             return self.data.T @ dense
         return multiply_transposed(self.data, self.data.values, dense)
 
+    def leading(self, rows: int) -> FeatureMatrix:
+        """Return the features of the first nodes."""
+        if rows == self.shape[0]:
+            return self
+        data = self.data
+        return FeatureMatrix(data[:rows] if isinstance(data, Tensor) else data.leading(rows, data.shape[1]))
+
     @property
     def shape(self) -> tuple[int, int]:
         """(N, F)."""

@@ -56,12 +56,15 @@ class SparseMatrix:
         col: E column of each entry, sorted within its row.
         values: E values used when `matmul` is given no others.
         shape: (R, C).
+        inner: what the next layer of an encoder multiplies with, where that is less than this matrix: on a block of a
+            graph each hop leaves fewer rows.
     """
 
     crow: Tensor
     col: Tensor
     values: Tensor
     shape: tuple[int, int]
+    inner: SparseMatrix | None = None
 
     @classmethod
     def from_scipy(cls, matrix: sp.csr_array, device: torch.device | str = "cpu") -> SparseMatrix:
@@ -114,9 +117,23 @@ class SparseMatrix:
         order = self.transposed[2].to(indices.col.dtype)
         return make(indices.crow, indices.col), make(indices.transposed_crow, indices.transposed_col, order)
 
+    @property
+    def next(self) -> SparseMatrix:
+        """What the next layer multiplies with: the same, unless there is less to do."""
+        return self if self.inner is None else self.inner
+
+    def leading(self, rows: int, columns: int) -> SparseMatrix:
+        """Return the first rows, which have entries in the first columns alone: a view of the same arrays."""
+        entries = int(self.crow[rows])
+        return SparseMatrix(self.crow[: rows + 1], self.col[:entries], self.values[:entries], (rows, columns))
+
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """Return the same pattern with other default values, keeping what was worked out about the pattern."""
-        other = SparseMatrix(self.crow, self.col, values, self.shape)
+        """Return the same pattern with other default values, keeping what was worked out about the pattern.
+
+        The matrix of an inner hop has the first of them, because its rows are the first rows.
+        """
+        inner = None if self.inner is None else self.inner.with_values(values[: self.inner.num_entries])
+        other = SparseMatrix(self.crow, self.col, values, self.shape, inner)
         known = {"row": self.row, "transposed": self.transposed, "indices": self.indices}
         other.__dict__.update(known, has_kernels=self.has_kernels)
         if self.has_kernels:
@@ -148,6 +165,25 @@ def supports(matrix: SparseMatrix, values: Tensor, dense: Tensor) -> bool:
     """Tell whether the kernel multiplies these. It takes bfloat16 as it is, and sums in float32 all the same."""
     known = values.dtype == torch.float32 and dense.dtype in (torch.float32, torch.bfloat16)
     return matrix.has_kernels and known and dense.numel() > 0
+
+
+def leading(values: Tensor, rows: int) -> Tensor:
+    """Return the first rows of a tensor; the tensor itself where these are all."""
+    return values if len(values) == rows else values[:rows]
+
+
+def gathered_sum(crow: Tensor, col: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    """Return the product of a CSR matrix, used once, and `dense` (C×D, of any floating dtype): R×D in float32.
+
+    There is no gradient, and nothing is worked out about the transpose. Sums are float32.
+    """
+    rows = len(crow) - 1
+    if len(col) and dense.numel() and triton_runs_on(dense.device):
+        short = torch.int32 if max(len(col), len(dense)) < 1 << 31 else torch.int64
+        plan = triton("sparse").make_plan(crow.to(short), col.to(short))
+        return _planned_product(plan, values, dense)
+    known = dense.to(torch.promote_types(dense.dtype, torch.float32))
+    return _csr_product(crow, col.to(crow.dtype), values.to(known.dtype), (rows, len(known)), known)
 
 
 def multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:

@@ -18,7 +18,7 @@ from fossil.ops.distinct import NONE, first_distinct, mixed, packed, without
 
 @dataclass(frozen=True, eq=False)
 class Frontiers:
-    """How the subgraph of each node comes about.
+    """How the subgraph of each node comes about, or of each anchor, where they are worked out for anchors alone.
 
     Attributes:
         sources: N×(K-1) nodes whose neighbours are drawn from, those with most neighbours first, then `NONE`.
@@ -40,20 +40,26 @@ class DrawPlan:
     Attributes:
         crow: N+1 row offsets of the adjacency, on the device to draw on.
         col: E neighbours, sorted within each row.
-        frontiers: how the subgraph of each node comes about.
+        frontiers: how the subgraph of each node comes about; None where that is worked out for the anchors of a draw,
+            so that nothing but the graph itself grows with it.
         size: K, the anchor included.
         six_hop: whether the anchor may be drawn like any other node, and is removed afterwards (the released rule).
     """
 
     crow: Tensor
     col: Tensor
-    frontiers: Frontiers
+    frontiers: Frontiers | None
     size: int
     six_hop: bool
 
     def __post_init__(self) -> None:
         """Look now at what waits for the device, so that no step does."""
-        _ = self.bisections if supports(self) else self.edge_keys
+        _ = self.edge_keys if self.has_keys else self.bisections
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether edges are looked up among a number for each of them, which is faster without kernels."""
+        return self.frontiers is not None and not supports(self)
 
     @cached_property
     def degree(self) -> Tensor:
@@ -88,32 +94,38 @@ def supports(plan: DrawPlan) -> bool:
     return len(plan.col) > 0 and triton_runs_on(plan.crow.device)
 
 
-def draw_subgraphs(plan: DrawPlan, anchors: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
+def draw_subgraphs(
+    plan: DrawPlan, anchors: Tensor, seeds: Tensor, around: Frontiers | None = None
+) -> tuple[Tensor, Tensor]:
     """Draw a subgraph for each anchor.
 
     Args:
         plan: what is known of the graph.
         anchors: S nodes.
         seeds: S×3 whole numbers from 0 to 2⁶² - 1, which decide everything random.
+        around: the frontiers of these anchors, S rows, where the plan does not have those of all nodes.
 
     Returns:
         S×K nodes, the anchor last in its row, any nodes in a row that could not be filled; and S answers to whether it
         could.
     """
+    frontiers = plan.frontiers if around is None else around
+    assert frontiers is not None
+    rows = anchors if around is None else torch.arange(len(anchors), device=anchors.device)
     if supports(plan):
-        nodes, filled = triton("subgraphs").draw(plan, anchors, seeds)
+        nodes, filled = triton("subgraphs").draw(plan, frontiers, rows, anchors, seeds)
         return nodes, filled
-    frontiers, centre = plan.frontiers, anchors[:, None]
-    belongs = frontiers.kept[anchors, None]
-    kept = torch.where(belongs, frontiers.sources[anchors], NONE)  # S×(K-1)
+    sources, centre = frontiers.sources[rows], anchors[:, None]
+    belongs = frontiers.kept[rows, None]
+    kept = torch.where(belongs, sources, NONE)  # S×(K-1)
     # Where the sources do not belong, they are the anchor, which must not be drawn. In the released rule it may be,
     # like any other node that is not among them, and takes a place until it is removed.
     outside = torch.where(belongs, NONE, centre) if plan.six_hop else centre
-    drawn = _draw(plan, anchors, torch.cat([kept, outside], 1), seeds)
+    drawn = _draw(plan, sources, frontiers.drawn[rows, None], torch.cat([kept, outside], 1), seeds)
     members = torch.cat([kept, drawn], 1)
     members = members.masked_fill(members == centre, NONE)
     others, _ = first_distinct(members, seeds[:, 2:], plan.size - 1)
-    filled = frontiers.filled[anchors] & (others != NONE).all(1)
+    filled = frontiers.filled[rows] & (others != NONE).all(1)
     return torch.cat([others.clamp_min(0), centre], 1), filled
 
 
@@ -125,9 +137,8 @@ def adjacency_blocks(plan: DrawPlan, nodes: Tensor) -> Tensor:
     return _is_edge(plan, nodes[:, :, None], nodes[:, None, :]).float()
 
 
-def _draw(plan: DrawPlan, anchors: Tensor, excluded: Tensor, seeds: Tensor) -> Tensor:
-    """Draw new neighbours of each anchor's sources, as many as its frontier says: S×K, `NONE` after the last."""
-    sources, wanted = plan.frontiers.sources[anchors], plan.frontiers.drawn[anchors, None]
+def _draw(plan: DrawPlan, sources: Tensor, wanted: Tensor, excluded: Tensor, seeds: Tensor) -> Tensor:
+    """Draw new neighbours of each anchor's sources, as many as are wanted: S×K, `NONE` after the last."""
     if len(plan.col) == 0:
         return sources.new_full((len(sources), plan.size), NONE)
     found, which, crowded = _look_around(plan, sources, seeds[:, :1])
@@ -153,7 +164,7 @@ def _look_around(plan: DrawPlan, sources: Tensor, seeds: Tensor) -> tuple[Tensor
     which = torch.searchsorted(ends, place, right=True).clamp_max(sources.shape[1] - 1)
     start = plan.crow[sources.clamp_min(0)] - (ends - degree)
     inside = place < total
-    found = plan.col[torch.where(inside, start.gather(1, which) + place, 0)]
+    found = plan.col[torch.where(inside, start.gather(1, which) + place, 0)].long()
     return torch.where(inside, found, NONE), which, crowded
 
 
@@ -184,8 +195,23 @@ def _has_earlier_source(plan: DrawPlan, sources: Tensor, which: Tensor, found: T
 
 
 def _is_edge(plan: DrawPlan, source: Tensor, target: Tensor) -> Tensor:
+    if not plan.has_keys:
+        return _is_listed(plan, *torch.broadcast_tensors(source, target))
     wanted = source * len(plan.degree) + target
     if len(plan.edge_keys) == 0:
         return torch.zeros_like(wanted, dtype=torch.bool)
     position = torch.searchsorted(plan.edge_keys, wanted).clamp_max(len(plan.edge_keys) - 1)
     return plan.edge_keys[position] == wanted
+
+
+def _is_listed(plan: DrawPlan, source: Tensor, target: Tensor) -> Tensor:
+    """Tell by bisection whether each target is among the sorted neighbours of its source."""
+    if len(plan.col) == 0:
+        return torch.zeros_like(target, dtype=torch.bool)
+    low, end = plan.crow[source], plan.crow[source + 1]
+    high, last = end, len(plan.col) - 1
+    for _ in range(plan.bisections):
+        middle = (low + high) // 2
+        below = plan.col[middle.clamp_max(last)] < target
+        low, high = torch.where((low < high) & below, middle + 1, low), torch.where(below, high, middle)
+    return (low < end) & (plan.col[low.clamp_max(last)] == target)

@@ -1,7 +1,8 @@
 """The part of subgraph sampling that is not random (Section 4.5).
 
 Which hop around an anchor is the first to reach enough nodes, which nodes are then certain to belong, and whose
-neighbours the rest is drawn from, depends on the graph alone. It is worked out once per graph, for every node.
+neighbours the rest is drawn from, depends on the graph alone. It is worked out once per graph, for every node; where
+that is too much to keep, for the anchors of each draw.
 
 The neighbourhood of a hub is never expanded: a set of fewer than K nodes reaches at least 2K others as soon as one of
 them has so many neighbours, whatever the others have. So 2K neighbours of each suffice to decide.
@@ -26,21 +27,32 @@ _CHUNK_ELEMENTS = 1 << 23  # neighbours looked at together: 64 MiB of them
 def find_frontiers(crow: Tensor, col: Tensor, size: int, reach: Reach) -> Frontiers:
     """Work out the frontiers of all nodes of a graph in CSR form for subgraphs of K nodes, the anchor included."""
     nodes = len(crow) - 1
-    search = _Search(crow, col, size, reach)
-    chunk = max(1, _CHUNK_ELEMENTS // (max(1, size - 1) * search.cap))
-    parts = [search.around(part) for part in torch.split(torch.arange(nodes, device=crow.device), chunk)]
-    return Frontiers(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+    return FrontierSearch(crow, col, size, reach).around(torch.arange(nodes, device=crow.device))
 
 
-class _Search:
+class FrontierSearch:
+    """Works frontiers out.
+
+    Args:
+        crow: N+1 row offsets of the adjacency.
+        col: E neighbours.
+        size: K.
+        reach: which nodes may belong.
+    """
+
     def __init__(self, crow: Tensor, col: Tensor, size: int, reach: Reach) -> None:
         self.crow, self.col, self.size, self.reach = crow, col, size, reach
         self.degree = crow[1:] - crow[:-1]
         highest = int(self.degree.max()) if len(self.degree) else 0
         self.cap = max(1, min(2 * size, highest))
 
-    def around(self, anchors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the four attributes of `Frontiers` for some anchors."""
+    def around(self, anchors: Tensor) -> Frontiers:
+        """Return the frontiers of some anchors, a row for each."""
+        chunk = max(1, _CHUNK_ELEMENTS // (max(1, self.size - 1) * self.cap))
+        parts = [self._around(part) for part in torch.split(anchors, chunk)]
+        return Frontiers(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+
+    def _around(self, anchors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         sources = torch.full((len(anchors), self.size - 1), NONE, device=anchors.device)
         sources[:, 0] = anchors
         kept = torch.zeros(len(anchors), dtype=torch.bool, device=anchors.device)
@@ -79,7 +91,7 @@ class _Search:
         start, degree = self.crow[nodes.clamp_min(0)], self.degree[nodes.clamp_min(0)]
         there = (nodes != NONE)[..., None] & (places < degree[..., None])
         index = (start[..., None] + places).clamp_max(max(0, len(self.col) - 1))
-        found = torch.where(there, self.col[index], NONE) if len(self.col) else torch.full_like(index, NONE)
+        found = torch.where(there, self.col[index].long(), NONE) if len(self.col) else torch.full_like(index, NONE)
         found = found.flatten(1).sort(1).values
         found[:, 1:].masked_fill_(found[:, 1:] == found[:, :-1], NONE)
         return found

@@ -20,7 +20,7 @@ from torch import Tensor
 from fossil.errors import GraphError
 from fossil.ops.distinct import NONE, first_distinct, packed
 from fossil.ops.subgraphs import DrawPlan, adjacency_blocks, draw_subgraphs
-from fossil.sampling.frontiers import Reach, find_frontiers
+from fossil.sampling.frontiers import FrontierSearch, Reach, find_frontiers
 from fossil.seeding import torch_generator
 
 _SMALL_GRAPH = 1 << 15  # up to so many nodes anchors are drawn by shuffling all of them
@@ -81,9 +81,13 @@ class Subgraphs:
         places = torch.searchsorted(in_order, self.nodes).clamp_max(max(len(nodes) - 1, 0))
         return distinct.clamp_min(0), fresh.sum(), places
 
-    def compact(self) -> Subgraphs:
-        """Return them without the rows that mean nothing; on a GPU as they are, where fixed shapes are worth more."""
-        if self.nodes.device.type != "cpu":
+    def compact(self, *, waiting: bool = False) -> Subgraphs:
+        """Return them without the rows that mean nothing; on a GPU as they are, where fixed shapes are worth more.
+
+        Args:
+            waiting: whether the step waits for the GPU anyway, so that fixed shapes are worth nothing.
+        """
+        if self.nodes.device.type != "cpu" and not waiting:
             return self
         return Subgraphs(self.nodes[: int(self.count)], self.count, self.isolated, self.too_small)
 
@@ -96,10 +100,16 @@ class SubgraphSampler:
         col: E neighbours, sorted within each row.
         size: K, the anchor included.
         reach: which nodes may belong.
+        ahead: whether the frontiers of all nodes are worked out now, N×(K-1) numbers; or, where the graph is large,
+            those of the anchors at each draw.
     """
 
-    def __init__(self, crow: Tensor, col: Tensor, size: int, reach: Reach = "six_hop") -> None:
-        self.plan = DrawPlan(crow, col, find_frontiers(crow, col, size, reach), size, reach == "six_hop")
+    def __init__(
+        self, crow: Tensor, col: Tensor, size: int, reach: Reach = "six_hop", *, ahead: bool = True
+    ) -> None:
+        self.search = FrontierSearch(crow, col, size, reach)
+        frontiers = find_frontiers(crow, col, size, reach) if ahead else None
+        self.plan = DrawPlan(crow, col, frontiers, size, reach == "six_hop")
         self.degree = self.plan.degree
         self.num_nodes = len(self.degree)
 
@@ -116,7 +126,8 @@ class SubgraphSampler:
     def sample(self, anchors: Tensor, random: torch.Generator) -> Subgraphs:
         """Return a subgraph for each anchor, those that can be filled first."""
         seeds = torch.randint(1 << 62, (len(anchors), 3), generator=random, device=random.device)
-        nodes, filled = draw_subgraphs(self.plan, anchors, seeds)
+        around = self.search.around(anchors) if self.plan.frontiers is None else None
+        nodes, filled = draw_subgraphs(self.plan, anchors, seeds, around)
         return _filled_first(nodes, filled, self.degree[anchors] == 0)
 
     def check_fillable(self, remedy: str, *, lonely_degree: int = 0) -> None:
@@ -150,8 +161,8 @@ class SubgraphSampler:
         """Return around how many anchors the other rule could fill a subgraph; none, where this is that rule."""
         if not self.plan.six_hop:
             return 0
-        other = find_frontiers(self.plan.crow, self.plan.col, self.plan.size, "two_hop")
-        return int(other.filled[anchors].sum())
+        other = FrontierSearch(self.plan.crow, self.plan.col, self.plan.size, "two_hop")
+        return int(other.around(anchors).filled.sum())
 
     def adjacency(self, nodes: Tensor) -> Tensor:
         """Return A[S_i; S_i] for each row S_i of `nodes` (S×K): S×K×K zeros and ones."""

@@ -9,16 +9,18 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from fossil.ops.subgraphs import DrawPlan
+from fossil.ops.subgraphs import DrawPlan, Frontiers
 from fossil.ops.triton.jit import block_size, jit, kernel, launch
 
 _WORST = tl.constexpr(0x7FFFFFFFFFFFFFFF)
 _LOW = tl.constexpr(0xFFFFFFFF)
 
 
-def draw(plan: DrawPlan, anchors: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what `ops.subgraphs.draw_subgraphs` does, in one launch."""
-    frontiers, size, block = plan.frontiers, plan.size, block_size(plan.places)
+def draw(
+    plan: DrawPlan, frontiers: Frontiers, rows: Tensor, anchors: Tensor, seeds: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return what `ops.subgraphs.draw_subgraphs` does, in one launch; `rows` are those of S anchors in `frontiers`."""
+    size, block = plan.size, block_size(plan.places)
     nodes = torch.empty(len(anchors), size, dtype=torch.int64, device=anchors.device)
     filled = torch.empty(len(anchors), dtype=torch.bool, device=anchors.device)
     if len(anchors):
@@ -28,6 +30,7 @@ def draw(plan: DrawPlan, anchors: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor
             nodes,
             filled.view(torch.int8),
             anchors,
+            rows,
             seeds,
             frontiers.sources,
             frontiers.kept.view(torch.int8),
@@ -92,6 +95,7 @@ def sample_kernel(
     nodes_pointer: tl.tensor,
     filled_pointer: tl.tensor,
     anchor_pointer: tl.tensor,
+    frontier_pointer: tl.tensor,
     seed_pointer: tl.tensor,
     source_pointer: tl.tensor,
     kept_pointer: tl.tensor,
@@ -112,6 +116,7 @@ def sample_kernel(
         nodes_pointer: S×K nodes to write.
         filled_pointer: S answers to write.
         anchor_pointer: S anchors.
+        frontier_pointer: S rows of the anchors in the frontiers.
         seed_pointer: S×3 seeds.
         source_pointer: N×(K-1), and the next three, N each: the frontiers.
         kept_pointer: whether the sources belong.
@@ -128,14 +133,15 @@ def sample_kernel(
     """
     row = tl.program_id(0)
     anchor = tl.load(anchor_pointer + row)
+    frontier = tl.load(frontier_pointer + row)
     lanes = tl.arange(0, WIDTH)
-    sources = tl.load(source_pointer + anchor * (SIZE - 1) + lanes, mask=lanes < SIZE - 1, other=-1)
+    sources = tl.load(source_pointer + frontier * (SIZE - 1) + lanes, mask=lanes < SIZE - 1, other=-1)
     there = sources >= 0
     start = tl.load(crow_pointer + sources, mask=there, other=0)
     degree = tl.load(crow_pointer + sources + 1, mask=there, other=0) - start
     ends = tl.cumsum(degree, 0)
     total = tl.sum(degree, 0)
-    belongs = tl.load(kept_pointer + anchor) != 0
+    belongs = tl.load(kept_pointer + frontier) != 0
     crowded = total > PLACES
 
     place = tl.arange(0, BLOCK).to(tl.int64)
@@ -151,7 +157,7 @@ def sample_kernel(
         mine = (place >= begin) & (place < end)
         which = tl.where(mine, w, which)
         address = tl.where(mine, tl.sum(tl.where(lanes == w, start, 0), 0) + place - begin, address)
-    found = tl.load(col_pointer + address, mask=inside, other=-1)
+    found = tl.load(col_pointer + address, mask=inside, other=-1).to(tl.int64)
     if belongs:
         for w in range(SIZE - 1):
             found = tl.where(found == tl.sum(tl.where(lanes == w, sources, 0), 0), -1, found)
@@ -160,7 +166,7 @@ def sample_kernel(
         found = tl.where(found == anchor, -1, found)
     keys = tl.where(found < 0, _WORST, _keys(found, tl.load(seed_pointer + 3 * row + 1)) | which)
 
-    wanted = tl.load(drawn_pointer + anchor)
+    wanted = tl.load(drawn_pointer + frontier)
     drawn = tl.full((WIDTH,), -1, tl.int64)
     number = wanted * 0
     best = tl.min(keys, 0)
@@ -187,7 +193,7 @@ def sample_kernel(
         second = second & (second_keys != worst)
     known = tl.sum(first.to(tl.int32), 0)
     complete = known + tl.sum(second.to(tl.int32), 0) == SIZE - 1
-    filled = tl.where(complete, tl.load(fillable_pointer + anchor), 0)
+    filled = tl.where(complete, tl.load(fillable_pointer + frontier), 0)
     out = nodes_pointer + row * SIZE
     # A row that is not filled means nothing, but must name nodes that there are.
     limit = tl.where(filled == 0, 0, SIZE - 1)
