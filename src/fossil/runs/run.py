@@ -11,6 +11,8 @@ import numpy as np
 
 from fossil.errors import GraphError, RunError
 from fossil.graph.graph import Array, Graph
+from fossil.guard.arrays import Arrays
+from fossil.guard.boundary import reading as guarded
 from fossil.methods.base import Method, NodeVectors
 from fossil.methods.registry import get_method
 from fossil.readers.attach import attach_tables
@@ -104,6 +106,20 @@ class Run:
             raise RunError(f"{path} holds no embeddings.", remedy="Make it again with --resume.")
         self._check_arrays(path, arrays)
         return arrays
+
+    @cached_property
+    def mapped_vectors(self) -> Array:
+        """The vectors (N×D), read from their file where they are looked at; in memory for a run of an earlier version.
+
+        Raises:
+            RunError: the run is not finished, or the file is not the one that it wrote.
+        """
+        self.check_finished()
+        if not self._digests:  # nothing but looking at all of it tells whether it is whole
+            return self.embeddings.vectors
+        path = self._checked("embeddings.npz")
+        with guarded(path, RunError), Arrays(path, RunError) as arrays:
+            return arrays.mapped("vectors")
 
     def _check_arrays(self, path: Path, arrays: dict[str, Array]) -> None:
         """Raise RunError unless the arrays are finite and have a row for each node of the graph."""

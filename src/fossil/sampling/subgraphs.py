@@ -104,9 +104,7 @@ class SubgraphSampler:
             those of the anchors at each draw.
     """
 
-    def __init__(
-        self, crow: Tensor, col: Tensor, size: int, reach: Reach = "six_hop", *, ahead: bool = True
-    ) -> None:
+    def __init__(self, crow: Tensor, col: Tensor, size: int, reach: Reach = "six_hop", *, ahead: bool = True) -> None:
         self.search = FrontierSearch(crow, col, size, reach)
         frontiers = find_frontiers(crow, col, size, reach) if ahead else None
         self.plan = DrawPlan(crow, col, frontiers, size, reach == "six_hop")

@@ -16,9 +16,7 @@ _WORST = tl.constexpr(0x7FFFFFFFFFFFFFFF)
 _LOW = tl.constexpr(0xFFFFFFFF)
 
 
-def draw(
-    plan: DrawPlan, frontiers: Frontiers, rows: Tensor, anchors: Tensor, seeds: Tensor
-) -> tuple[Tensor, Tensor]:
+def draw(plan: DrawPlan, frontiers: Frontiers, rows: Tensor, anchors: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
     """Return what `ops.subgraphs.draw_subgraphs` does, in one launch; `rows` are those of S anchors in `frontiers`."""
     size, block = plan.size, block_size(plan.places)
     nodes = torch.empty(len(anchors), size, dtype=torch.int64, device=anchors.device)
