@@ -30,7 +30,7 @@ def test_a_mapped_array_is_the_one_that_numpy_reads(tmp_path: Path, array: np.nd
 
 def test_a_compressed_array_cannot_be_mapped(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "arrays.npz", x=np.zeros(5))
-    with Arrays(tmp_path / "arrays.npz") as arrays, pytest.raises(GraphError, match="'x' of .* is compressed"):
+    with Arrays(tmp_path / "arrays.npz") as arrays, pytest.raises(GraphError, match=r"'x' of .* is compressed"):
         arrays.mapped("x")
 
 
