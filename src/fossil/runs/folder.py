@@ -9,6 +9,7 @@ checkpoint.safetensors  everything needed to go on
 weights.safetensors     the trained method
 embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
 summary.json            written last: a folder that has it is finished, and its files are those whose SHA-256 it has
+layout.npz              where each node stands on a map, once somebody looked; of the vectors whose SHA-256 it has
 run.lock                while a process writes there
 """
 
@@ -47,6 +48,7 @@ FILES = (
     "embeddings.npz",
     "embeddings.parquet",
     "summary.json",
+    "layout.npz",
     "map.png",
 )
 
