@@ -10,6 +10,7 @@ weights.safetensors     the trained method
 embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
 neighbours.usearch      index of neighbours among many vectors, made when first asked for; neighbours.json: of which
 summary.json            written last: a folder that has it is finished, and its files are those whose SHA-256 it has
+layout.npz              where each node stands on a map, once somebody looked; of the vectors whose SHA-256 it has
 run.lock                while a process writes there
 """
 
@@ -49,6 +50,7 @@ FILES = (
     "embeddings.npz",
     "embeddings.parquet",
     "summary.json",
+    "layout.npz",
     "map.png",
     INDEX,
     ABOUT,
