@@ -48,9 +48,9 @@ class Query:
         if len(self._values) < len(pairs):
             raise RefusedError("A name occurs twice in the query.")
 
-    def text(self, name: str, longest: int) -> str:
+    def text(self, name: str, longest: int, default: str | None = None) -> str:
         """Return a text; RefusedError where it is missing or longer than that."""
-        value = self._values.get(name)
+        value = self._values.get(name, default)
         if value is None:
             raise RefusedError(f"{name} is missing.")
         if len(value) > longest:

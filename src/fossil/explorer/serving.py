@@ -69,10 +69,9 @@ def as_json(value: Any) -> Answer:
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on 127.0.0.1 as soon as it is made, answers in `serve_forever`, and is closed by `server_close`.
+    """Listens on 127.0.0.1 as soon as it is made, and answers once `serve` is called; `with` closes it.
 
     Args:
-        routes: what answers.
         port: any free one when 0.
 
     Raises:
@@ -83,8 +82,9 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = os.name == "posix"  # on Windows it would take the port away from another program
     request_queue_size = 64
 
-    def __init__(self, routes: Routes, port: int = 0) -> None:
-        self.routes, self.token = routes, secrets.token_urlsafe(18)
+    def __init__(self, port: int = 0) -> None:
+        self.routes: Routes = {}
+        self.token = secrets.token_urlsafe(18)
         self._slots = threading.BoundedSemaphore(_MOST_AT_ONCE)
         try:
             super().__init__((ADDRESS, port), _Handler)
@@ -93,6 +93,11 @@ class Server(ThreadingHTTPServer):
             raise RunError(
                 f"Port {port} of {ADDRESS} {reason}.", remedy="Choose another --port, or leave it out for a free one."
             ) from error
+
+    def serve(self, routes: Routes) -> None:
+        """Answer until `shutdown` is called from another thread, or Ctrl-C."""
+        self.routes = routes
+        self.serve_forever(poll_interval=0.1)
 
     @property
     def address(self) -> str:

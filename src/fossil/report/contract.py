@@ -43,6 +43,50 @@ class Subgraph:
 
 
 @dataclass(frozen=True)
+class NodeNeighbours:
+    """Nodes near another one, in the graph or by their vectors: the first of `total`."""
+
+    rows: list[int]
+    ids: list[str]
+    cosines: list[float]
+    total: int
+
+
+@dataclass(frozen=True)
+class Weight:
+    """λ, or how far a node trusts a channel."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What is known of one node."""
+
+    row: int
+    id: str
+    degree: int
+    attributes: list[Fact]
+    weights: list[Weight]
+    in_graph: NodeNeighbours
+    in_embedding: NodeNeighbours
+    subgraph: Subgraph | None
+
+
+@dataclass(frozen=True)
+class TablePage:
+    """Some rows of the table of all nodes."""
+
+    total: int
+    rows: list[int]
+    ids: list[str]
+    columns: list[str]
+    titles: list[str]
+    cells: list[list[str]]
+
+
+@dataclass(frozen=True)
 class Pair:
     """Two nodes whose subgraphs are compared."""
 

@@ -200,7 +200,7 @@ def _part(run: Run, rule: Protocol | None, splits: int | None, device: str) -> _
     arrays |= {"ids": packed(texts), "ids/lengths": packed(lengths)}
     arrays |= {f"column/{number}": _column(column) for number, column in enumerate(columns)}
     arrays |= _listed(run, rows, page_rows) | _subgraph_arrays(subgraphs, page_rows)
-    return _Part(_meta(run, rows, layout.how, columns, pairs, pairs_about, probe), arrays, pairs)
+    return _Part(describe_run(run, rows, layout.how, columns, pairs, pairs_about, probe), arrays, pairs)
 
 
 def shown_rows(nodes: int) -> Array:
@@ -265,7 +265,7 @@ def _subgraph_arrays(subgraphs: NodeSubgraphs, page_rows: Array) -> dict[str, An
     }
 
 
-def _meta(
+def describe_run(
     run: Run,
     rows: Array,
     how: str,
@@ -274,6 +274,17 @@ def _meta(
     pairs_about: str,
     probe: Probe | None,
 ) -> RunMeta:
+    """Return all that the page says of a run, but for what it has of every node.
+
+    Args:
+        run: a finished run.
+        rows: the nodes that are shown.
+        how: they were laid out.
+        columns: their values.
+        pairs: whose plans are worth a look.
+        pairs_about: how these were chosen.
+        probe: what it gets wrong; None where there is none.
+    """
     graph = run.graph
     notes = [note for note in (_sample_note(run, rows), table_note(run)) if note is not None]
     named = [column.name for column in columns]

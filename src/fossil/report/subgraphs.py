@@ -56,12 +56,17 @@ def subgraph_rule(run: Run) -> SubgraphRule:
     )
 
 
-def sampler_of(run: Run) -> SubgraphSampler:
-    """Return what draws the subgraphs of a run, on the host: FOSSIL follows directions, all others do not."""
+def sampler_of(run: Run, *, ahead: bool = True) -> SubgraphSampler:
+    """Return what draws the subgraphs of a run, on the host: FOSSIL follows directions, all others do not.
+
+    Args:
+        run: a finished run.
+        ahead: whether what is certain of each subgraph is worked out for all nodes now, or for few when they are drawn.
+    """
     settings, _ = settings_of(run)
     adjacency = run.graph.adjacency if isinstance(settings, FossilSettings) else undirected(run.graph.adjacency)
     edges = SparseMatrix.from_scipy(adjacency, torch.device("cpu"))
-    return SubgraphSampler(edges.crow, edges.col, settings.subgraph_size, settings.reach)
+    return SubgraphSampler(edges.crow, edges.col, settings.subgraph_size, settings.reach, ahead=ahead)
 
 
 def subgraphs_of(sampler: SubgraphSampler, anchors: Array) -> NodeSubgraphs:

@@ -143,8 +143,8 @@ def chosen_pairs(
         return known & other & ~joined
 
     random = numpy_generator(0, "report", "pairs")
-    source, target = edges.nonzero()
-    linked = usable(np.stack([source, target], axis=1))
+    source, target = edges[anchors][:, anchors].nonzero()
+    linked = usable(np.stack([anchors[source], anchors[target]], axis=1))
     linked = linked[alike(linked)] if len(linked) else linked
     positive = _apart(random.permutation(linked)) if len(linked) else []
     close = usable(np.stack([np.repeat(anchors, near.shape[1]), near.ravel()], axis=1))

@@ -27,8 +27,8 @@ class Reply:
 
 @contextmanager
 def serving(routes: Routes) -> Iterator[Server]:
-    server = Server(routes)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    server = Server()
+    thread = threading.Thread(target=server.serve, args=(routes,))
     thread.start()
     try:
         yield server

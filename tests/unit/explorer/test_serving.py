@@ -168,7 +168,7 @@ def test_what_the_library_refuses_is_said_and_a_fault_is_not_shown(
 
 def test_a_port_in_use_is_named_and_two_servers_have_two_ports(server: Server) -> None:
     with pytest.raises(RunError, match=f"Port {server.server_port} of 127.0.0.1 is in use. Choose another port"):
-        Server(ROUTES, server.server_port)
+        Server(server.server_port)
     with serving(ROUTES) as other:
         assert other.server_port != server.server_port and other.token != server.token
         assert ask(other, "api/add?a=1&b=2").json == 3
