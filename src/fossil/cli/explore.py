@@ -32,9 +32,9 @@ def command(
         with progress_bar("preparing") as progress:
             routes = routes_of(ExploredRun(opened, exact=exact, progress=progress))
         del opened  # and with it the features
-        console.print(server.address)
-        console.print("Open this address in a browser on this machine; Ctrl-C ends it.")
         try:
+            console.print(server.address)
+            console.print("Open this address in a browser on this machine; Ctrl-C ends it.")
             server.serve(routes)
         except KeyboardInterrupt:
             console.print("stopped")
