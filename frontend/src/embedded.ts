@@ -116,12 +116,14 @@ export class EmbeddedSource implements Source {
   }
 
   private async inGraph(run: number, row: number, ids: string[], total: number): Promise<Neighbours> {
-    const [counts, kept] = await Promise.all([this.array(`${run}/graph/counts`), this.array(`${run}/graph/rows`)]);
+    const [counts, kept, steps] = await Promise.all(
+      ["counts", "rows", "cosines"].map((part) => this.array(`${run}/graph/${part}`)),
+    ) as [Numbers, Numbers, Numbers];
     let start = 0;
     for (let before = 0; before < row; before++) start += counts[before]!;
-    const rows = Array.from(kept.subarray(start, start + (counts[row] ?? 0)));
-    const near = await this.inEmbedding(run, row, ids);
-    const cosines = rows.map((each) => near.cosines[near.rows.indexOf(each)] ?? NaN);
+    const end = start + (counts[row] ?? 0);
+    const rows = Array.from(kept.subarray(start, end));
+    const cosines = Array.from(steps.subarray(start, end), cosine);
     return { rows, ids: rows.map((each) => ids[each] ?? ""), cosines, total };
   }
 
@@ -129,7 +131,7 @@ export class EmbeddedSource implements Source {
     const [near, cosines] = await Promise.all([this.array(`${run}/near/rows`), this.array(`${run}/near/cosines`)]);
     const each = near.length / Math.max(this.run(run).nodes, 1);
     const rows = Array.from(near.subarray(row * each, (row + 1) * each));
-    const values = Array.from(cosines.subarray(row * each, (row + 1) * each), (step) => (step / 255) * 2 - 1);
+    const values = Array.from(cosines.subarray(row * each, (row + 1) * each), cosine);
     return { rows, ids: rows.map((one) => ids[one] ?? ""), cosines: values, total: rows.length };
   }
 
@@ -214,6 +216,10 @@ class Index {
     }
     return this.made;
   }
+}
+
+function cosine(step: number): number {
+  return (step / 255) * 2 - 1;
 }
 
 async function unpack(packed: Packed): Promise<Numbers> {

@@ -147,6 +147,8 @@ async function draw(app: App, at: HTMLElement, subgraph: Subgraph): Promise<Sigm
     labelFont: "system-ui, sans-serif",
     labelSize: 12,
     labelRenderedSizeThreshold: 0,
+    labelDensity: 20, // few nodes: all are named
+    labelGridCellSize: 30,
     stagePadding: 50,
   });
   sigma.on("clickNode", ({ node }) => {

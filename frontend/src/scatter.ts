@@ -44,10 +44,10 @@ export class Scatter {
         height: Math.max(height, 50),
         spatialIndexUseWorker: false,
         lassoInitiator: false,
-        pointSizeSelected: 4,
+        pointSizeSelected: 7,
         pointOutlineWidth: 2,
         deselectOnDblClick: false,
-        cameraDistance: 1.25,
+        cameraDistance: 1.08,
       });
       this.plot.subscribe("pointOver", (row: number) => this.heard.hover(row));
       this.plot.subscribe("pointOut", () => this.heard.hover(null));

@@ -30,7 +30,9 @@ const NAMES = { run: "run", untrained: "nothing trained", majority: "most freque
 /** Means as dots, intervals as bars, raw values as ticks. */
 function ladder(rows: ScoreRow[]): SVGElement {
   const [wide, name, row] = [900, 290, 34];
-  const ends = rows.flatMap(({ accuracy, values }) => [accuracy.mean, accuracy.low ?? accuracy.mean, accuracy.high ?? accuracy.mean, ...values]);
+  // The most frequent class is often far below: then an arrow says so, and the others have the room.
+  const shown = rows.filter(({ kind }) => kind !== "majority");
+  const ends = shown.flatMap(({ accuracy, values }) => [accuracy.mean, accuracy.low ?? accuracy.mean, accuracy.high ?? accuracy.mean, ...values]);
   const low = Math.max(0, Math.min(...ends) - 0.03);
   const high = Math.min(1, Math.max(...ends) + 0.03);
   const x = (value: number) => name + ((value - low) / (high - low || 1)) * (wide - name - 90);
@@ -51,8 +53,11 @@ function ladder(rows: ScoreRow[]): SVGElement {
     if (accuracy.low !== null && accuracy.high !== null) {
       drawn.append(svg("line", { class: `bar ${kind}`, x1: x(accuracy.low), x2: x(accuracy.high), y1: y, y2: y }));
     }
+    const below = accuracy.mean < low;
     drawn.append(
-      svg("circle", { class: `dot ${kind}`, cx: x(accuracy.mean), cy: y, r: 6 }),
+      below
+        ? svg("path", { class: `dot ${kind}`, d: `M${name},${y} l10,-6 v12 z` })
+        : svg("circle", { class: `dot ${kind}`, cx: x(accuracy.mean), cy: y, r: 6 }),
       svg("text", { x: wide - 76, y: y + 4, class: `value ${kind}` }, percent(accuracy.mean, 2)),
     );
   });

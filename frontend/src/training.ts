@@ -10,11 +10,12 @@ import { el, number, replace, section, table, text } from "./dom";
 type Series = RunMeta["training"]["series"][number];
 
 const PANELS: { title: string; about: string; has: (name: string) => boolean }[] = [
-  { title: "Loss and its parts", about: "What training brings down.", has: (name) => /^(loss|contrast|ot|node|subgraph)/.test(name) },
-  { title: "λ, weight of structure", about: "Mean over the nodes.", has: (name) => /lambda|λ/.test(name) },
-  { title: "Effective rank", about: "How many directions the vectors use; near one, they have collapsed.", has: (name) => /rank/.test(name) },
-  { title: "Transport solver", about: "Mass in wrong rows or columns, and how far the plans are from uniform ones.", has: (name) => /row_error|column_error|marginal|plan|solver|transport/.test(name) },
-  { title: "Fusion loss", about: "L_θ and its parts.", has: (name) => /fusion|penalty/.test(name) },
+  { title: "Contrast and its parts", about: "What training brings down: L_ot of subgraphs, L_node of nodes, their sum.", has: (name) => /^(loss|contrast|ot|node)$/.test(name) },
+  { title: "λ, weight of structure", about: "Mean, median and spread over the nodes.", has: (name) => name.startsWith("lambda") },
+  { title: "Effective rank", about: "How many directions the vectors use; near one, they have collapsed.", has: (name) => name === "effective_rank" },
+  { title: "Transport distances", about: "Of positive and of negative pairs; training pulls them apart.", has: (name) => name.startsWith("distance") },
+  { title: "Solver error", about: "Mass that plans carry in wrong rows or columns.", has: (name) => /marginal|row_error|column_error/.test(name) },
+  { title: "Loss of the fusion layer", about: "L_θ and its parts.", has: (name) => name.startsWith("fusion") },
 ];
 
 export function trainingView(app: App): HTMLElement {
@@ -41,7 +42,8 @@ export function trainingView(app: App): HTMLElement {
       requestAnimationFrame(() => plots.push(chart(app, at, training.epochs, series)));
     };
     for (const panel of PANELS) add(panel.title, panel.about, [...left].filter(({ name }) => panel.has(name)));
-    for (const each of [...left]) add(each.name, "", [each]);
+    // What never moved needs no curve; the table has it.
+    for (const each of [...left]) if (new Set(each.values).size > 1) add(each.name, "As it was recorded.", [each]);
     replace(made, facts, el("div", { class: "columns two" }, ...panels), section("First and last", ends(training)));
   }
 

@@ -63,7 +63,7 @@ export function transportView(app: App): HTMLElement {
     const { a, b } = app.pair;
     try {
       const plan = await app.source.plan(app.run, a, b);
-      replace(stage, section("The plan between two subgraphs", picture(app, plan), costs(plan), el("p", { class: "quiet" }, plan.about)));
+      replace(stage, section("The plan between two subgraphs", picture(app, plan), el("p", {}, spread(plan)), costs(plan), el("p", { class: "quiet" }, plan.about)));
       stage.dataset.drawn = `${a}/${b}`;
     } catch (error) {
       replace(stage, section("No plan", el("p", {}, String((error as Error).message))));
@@ -72,6 +72,13 @@ export function transportView(app: App): HTMLElement {
 
   for (const change of ["view", "run", "pair", "theme"] as const) app.on(change, () => void show());
   return made;
+}
+
+/** How far the plan is from one that moves a little of everything everywhere, which a large step of the solver gives. */
+function spread({ mass }: Plan): string {
+  const even = 1 / mass.length;
+  const most = Math.max(...mass);
+  return `Widths are mass. The widest link carries ${(100 * most).toFixed(2)} %, ${number(most / even, 3)} times what an even spread over all ${mass.length} links would give it.`;
 }
 
 function costs(plan: Plan): HTMLElement {
@@ -128,6 +135,7 @@ function picture(app: App, plan: Plan): SVGElement {
             d: `M${LEFT + 9},${from} C${LEFT + bend},${from} ${RIGHT - bend},${to} ${RIGHT - 9},${to}`,
             "stroke-width": Math.max(0.6, (WIDEST * mass) / Math.max(most, 1 / n)).toFixed(2),
             stroke: colour(plan.sourceLabels[i] ?? -1),
+            "stroke-opacity": (0.06 + 0.64 * (mass / most) ** 3).toFixed(3),
           },
           svg("title", {}, `${plan.source.ids[i]} → ${plan.target.ids[j]}: ${(100 * mass).toFixed(2)} % of the mass`),
         ),

@@ -20,6 +20,7 @@ LAYOUT = "layout.npz"
 
 _LARGEST_TSNE = 5000
 _LARGEST_UMAP = 200_000  # above it, many minutes
+_APART = 0.3  # least distance of UMAP's points, so that nodes of a dense cluster can be pointed at
 _FEWEST = 10  # nodes, below which neighbourhoods mean nothing
 
 
@@ -107,7 +108,8 @@ def _umap(reduced: Array, seed: int) -> Array:
         warnings.simplefilter("ignore")  # of threads that a seed forbids, and of graphs that fall apart
         near = min(15, len(reduced) - 1)
         # The seed makes two reports of one run alike; UMAP then works in one thread.
-        found: Array = umap.UMAP(n_components=2, n_neighbors=near, random_state=seed, n_jobs=1).fit_transform(reduced)
+        flattened = umap.UMAP(n_components=2, n_neighbors=near, min_dist=_APART, random_state=seed, n_jobs=1)
+        found: Array = flattened.fit_transform(reduced)
     # Nodes far from all others get no place from UMAP.
     return np.where(np.isfinite(found), found, 0.0)
 

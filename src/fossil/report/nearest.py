@@ -7,6 +7,7 @@ import numpy as np
 from fossil.graph.graph import Array
 
 _CHUNK = 2**24  # cosines at once
+_PAIRS = 2**17  # pairs of vectors at once
 
 
 def nearest_rows(vectors: Array, count: int) -> tuple[Array, Array]:
@@ -29,3 +30,14 @@ def nearest_rows(vectors: Array, count: int) -> tuple[Array, Array]:
         rows[start : start + size] = np.take_along_axis(some, order, 1)
         cosines[start : start + size] = np.take_along_axis(chunk, rows[start : start + size], 1)
     return rows, cosines
+
+
+def cosines_between(vectors: Array, first: Array, second: Array) -> Array:
+    """Return the cosines of pairs of rows; zero where one of them is zero."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    found = np.zeros(len(first), np.float32)
+    for start in range(0, len(first), _PAIRS):
+        a, b = first[start : start + _PAIRS], second[start : start + _PAIRS]
+        scale = lengths[a] * lengths[b]
+        found[start : start + _PAIRS] = np.einsum("ij,ij->i", vectors[a], vectors[b]) / np.where(scale > 0, scale, 1)
+    return found

@@ -28,7 +28,7 @@ from fossil.report.arrays import category_codes, number_steps, packed, packed_te
 from fossil.report.columns import NodeColumn, columns_of, has_classes, table_note
 from fossil.report.contract import Encoded, Meta, Pair, Plan, Probe, RunMeta, Scores, Topic, plain
 from fossil.report.layout import layout_of
-from fossil.report.nearest import nearest_rows
+from fossil.report.nearest import cosines_between, nearest_rows
 from fossil.report.probe import describe_probe
 from fossil.report.provenance import changed_settings, provenance, summary_facts, training_curves
 from fossil.report.score_page import describe_scores
@@ -195,7 +195,7 @@ def _part(run: Run, rule: Protocol | None, splits: int | None, device: str) -> _
     pairs, pairs_about = chosen_pairs(run, subgraphs, rows, rows[near], page_rows)
     x, y = places(layout.positions[rows])
     arrays = {"x": packed(x), "y": packed(y), "near/rows": packed(near.astype(np.uint32))}
-    arrays["near/cosines"] = packed(np.round((np.clip(cosines, -1, 1) + 1) / 2 * 255).astype(np.uint8))
+    arrays["near/cosines"] = packed(_cosine_steps(cosines))
     texts, lengths = packed_texts([_brief(str(key)) for key in graph.ids[rows].tolist()])
     arrays |= {"ids": packed(texts), "ids/lengths": packed(lengths)}
     arrays |= {f"column/{number}": _column(column) for number, column in enumerate(columns)}
@@ -234,21 +234,26 @@ def _column(column: NodeColumn) -> dict[str, Any]:
 
 
 def _listed(run: Run, rows: Array, page_rows: Array) -> dict[str, Any]:
-    """Return the first neighbours of each node in the graph, and how many there are."""
+    """Return the first neighbours of each node in the graph, how near their vectors are, and how many there are."""
     edges = undirected(run.graph.adjacency)
-    counts, listed = np.zeros(len(rows), np.uint8), []
-    for number, row in enumerate(rows.tolist()):
-        mine = page_rows[edges.indices[edges.indptr[row] : edges.indptr[row + 1]]]
-        mine = mine[mine >= 0][:_LISTED]
-        counts[number] = len(mine)
-        listed.append(mine)
-    every = np.concatenate(listed) if listed else np.empty(0)
-    degree = np.diff(edges.indptr)[rows].astype(np.uint32)
+    source = np.repeat(page_rows, np.diff(edges.indptr))
+    target = page_rows[edges.indices]
+    inside = (source >= 0) & (target >= 0)
+    source, target = source[inside], target[inside]
+    starts = np.searchsorted(source, np.arange(len(rows)))
+    kept = np.arange(len(source)) - starts[source] < _LISTED if len(source) else np.empty(0, bool)
+    source, target = source[kept], target[kept]
+    vectors = run.embeddings.vectors
     return {
-        "degrees": packed(degree),
-        "graph/counts": packed(counts),
-        "graph/rows": packed(every.astype(np.uint32)),
+        "degrees": packed(np.diff(edges.indptr)[rows].astype(np.uint32)),
+        "graph/counts": packed(np.bincount(source, minlength=len(rows)).astype(np.uint8)),
+        "graph/rows": packed(target.astype(np.uint32)),
+        "graph/cosines": packed(_cosine_steps(cosines_between(vectors, rows[source], rows[target]))),
     }
+
+
+def _cosine_steps(cosines: Array) -> Array:
+    return np.round((np.clip(cosines, -1, 1) + 1) / 2 * 255).astype(np.uint8)
 
 
 def _subgraph_arrays(subgraphs: NodeSubgraphs, page_rows: Array) -> dict[str, Any]:
