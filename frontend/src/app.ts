@@ -5,7 +5,7 @@ import type { Column, Meta, RunMeta, Source } from "./data";
 
 type Change = "node" | "theme" | "run" | "view" | "pair";
 
-export type ViewName = "map" | "node" | "transport" | "training" | "scores" | "data" | "compare" | "provenance";
+export type ViewName = "map" | "nodes" | "node" | "transport" | "training" | "scores" | "data" | "compare" | "provenance";
 
 export class App {
   run = 0;

@@ -13,6 +13,19 @@ export interface Source {
   node(run: number, row: number): Promise<NodeFacts>;
   /** The plan between the subgraphs of two rows; rejects where a report has not kept it. */
   plan(run: number, a: number, b: number): Promise<Plan>;
+  /** Some rows of the table of all nodes, by a column or, where its name is empty, as the graph has them; a server's alone. */
+  table?(run: number, start: number, count: number, by: string, descending: boolean): Promise<TablePage>;
+}
+
+export interface TablePage {
+  total: number;
+  rows: number[];
+  ids: string[];
+  /** Names of the columns, by which they are asked for, and what people read. */
+  columns: string[];
+  titles: string[];
+  /** A row of cells for each of `rows`. */
+  cells: string[][];
 }
 
 export interface Meta {

@@ -9,6 +9,7 @@ import { EmbeddedSource } from "./embedded";
 import { dataView, provenanceView } from "./facts";
 import { mapView } from "./map";
 import { nodeView } from "./node";
+import { nodesView } from "./nodes";
 import { scoresView } from "./scores";
 import { searchBox } from "./search";
 import { ServedSource } from "./served";
@@ -23,6 +24,7 @@ interface Tab {
 
 const TABS: Tab[] = [
   { name: "map", title: "Map", make: mapView },
+  { name: "nodes", title: "Nodes", make: nodesView },
   { name: "node", title: "Node", make: nodeView },
   { name: "transport", title: "Transport", make: transportView },
   { name: "training", title: "Training", make: trainingView },
@@ -36,7 +38,8 @@ async function start(): Promise<void> {
   const kind = document.querySelector<HTMLMetaElement>('meta[name="fossil-source"]')?.content;
   const source: Source = kind === "served" ? new ServedSource() : new EmbeddedSource();
   const app = new App(source, await source.meta());
-  const shown = TABS.filter(({ name }) => name !== "compare" || app.meta.runs.length > 1);
+  const missing: ViewName[] = [...(source.table ? [] : ["nodes" as const]), ...(app.meta.runs.length > 1 ? [] : ["compare" as const])];
+  const shown = TABS.filter(({ name }) => !missing.includes(name));
   const tabs = shown.map(({ name, title }) =>
     el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}`, click: () => app.open(name) }, title),
   );

@@ -1,6 +1,6 @@
 // `fossil explore` answers on the origin that the page comes from (frontend/DATA.md).
 
-import type { Column, Meta, NodeFacts, Plan, Source } from "./data";
+import type { Column, Meta, NodeFacts, Plan, Source, TablePage } from "./data";
 
 export class ServedSource implements Source {
   private told: Promise<Meta> | null = null;
@@ -23,7 +23,7 @@ export class ServedSource implements Source {
   }
 
   ids(run: number, rows: readonly number[]): Promise<string[]> {
-    return ask("ids", { run, rows: rows.join(",") });
+    return rows.length ? ask("ids", { run, rows: rows.join(",") }) : Promise.resolve([]);
   }
 
   find(run: number, text: string, limit: number): Promise<number[]> {
@@ -37,11 +37,16 @@ export class ServedSource implements Source {
   plan(run: number, a: number, b: number): Promise<Plan> {
     return ask("transport", { run, a, b });
   }
+
+  table(run: number, start: number, count: number, by: string, descending: boolean): Promise<TablePage> {
+    return ask("table", { run, start, count, by, descending: Number(descending) });
+  }
 }
 
 async function answered(what: string, asked: Record<string, string | number>): Promise<Response> {
   const query = new URLSearchParams(Object.entries(asked).map(([name, value]) => [name, String(value)]));
-  const found = await fetch(`/api/${what}?${query}`);
+  // Below the page's own address, which holds the token.
+  const found = await fetch(`api/${what}?${query}`);
   if (found.ok) return found;
   const told = (await found.json().catch(() => null)) as { error?: string } | null;
   throw new Error(told?.error ?? `${found.status} ${found.statusText}`);
