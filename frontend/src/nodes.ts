@@ -52,13 +52,15 @@ export function nodesView(app: App): HTMLElement {
   }
 
   function rows(page: TablePage): HTMLElement {
+    const numeric = page.columns.map((name) => app.about.columns.some((each) => each.name === name && each.kind === "number"));
+    const kind = (i: number) => (numeric[i] ? "number" : null);
     const head = page.titles.map((title, i) => {
       const name = page.columns[i]!;
       const on = by === name;
       const order = on ? (descending ? "descending" : "ascending") : "none";
       return el(
         "th",
-        { scope: "col", "aria-sort": order },
+        { scope: "col", "aria-sort": order, class: kind(i) },
         el("button", { type: "button", class: "link", click: () => sort(name) }, text(title, 40), on && (descending ? " ↓" : " ↑")),
       );
     });
@@ -67,7 +69,7 @@ export function nodesView(app: App): HTMLElement {
         "tr",
         {},
         el("th", { scope: "row" }, el("button", { type: "button", class: "link", click: () => open(row) }, text(page.ids[i]!, 60))),
-        ...page.cells[i]!.map((cell) => el("td", {}, text(cell, 60))),
+        ...page.cells[i]!.map((cell, j) => el("td", { class: kind(j) }, text(cell, 60))),
       ),
     );
     const made = el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "id"), ...head)), el("tbody", {}, ...body));

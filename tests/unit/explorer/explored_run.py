@@ -14,7 +14,7 @@ from fossil.runs.plan import plan_run
 from fossil.runs.run import Run
 
 NODES = 120
-HOSTILE = ["<script>alert(1)</script>", "</script><!--", "\u202eevil", "a\x00\nb", 'quote"\'', "javascript:alert(1)"]
+HOSTILE = ["<script>alert(1)</script>", "</script><!--", "\u202eevil", "a\x00\nb", "quote\"'", "javascript:alert(1)"]
 
 
 def hostile_run(folder: Path, method: str = "features") -> Run:
