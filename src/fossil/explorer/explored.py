@@ -36,8 +36,8 @@ _CHANNEL = "channel:"
 class ExploredRun:
     """One run, of which only what is asked for at every turn is in memory.
 
-    Places, columns and edges are, some hundred bytes a node; vectors and their index stay in their files; features are
-    let go of once the columns are read back from them.
+    Places, columns, ids and edges are; vectors and their index stay in their files; features are let go of once the
+    columns are read back from them.
 
     Args:
         run: a finished run.
