@@ -199,7 +199,7 @@ class Index {
   private made: MiniSearch | null = null;
 
   constructor(bytes: Uint8Array, lengths: Numbers) {
-    const decoder = new TextDecoder();
+    const decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // an id may begin with that sign
     let start = 0;
     for (const length of lengths) {
       this.ids.push(decoder.decode(bytes.subarray(start, start + length)));

@@ -72,6 +72,7 @@ async function start(): Promise<void> {
     el("main", {}, ...panels),
   );
   settle();
+  expose(app);
 }
 
 function brand(app: App): HTMLElement {
@@ -107,6 +108,15 @@ function theme(app: App): HTMLElement {
   app.on("theme", name);
   name();
   return button;
+}
+
+// For the console of those who want it: `fossil.select(row)` chooses a node and says its id.
+function expose(app: App): void {
+  const select = async (row: number) => {
+    app.select(row);
+    return (await app.source.ids(app.run, [row]))[0];
+  };
+  Object.assign(window, { fossil: { select, open: (view: ViewName) => app.open(view) } });
 }
 
 start().catch((error: unknown) => {

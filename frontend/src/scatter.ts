@@ -22,6 +22,8 @@ export class Scatter {
   private plot: Plot | null = null;
   private coordinates: Float32Array = new Float32Array(0);
   private marked: number | null = null;
+  private drawing: Promise<void> = Promise.resolve();
+  private asked = 0;
   private readonly resized = new ResizeObserver(() => this.resize());
 
   constructor(
@@ -33,7 +35,14 @@ export class Scatter {
     this.element = el("div", { class: "scatter" }, this.canvas);
   }
 
-  async draw(coordinates: Float32Array, colours: Colouring, theme: Theme): Promise<void> {
+  /** Draw when what is being drawn is done; of several that wait, the last alone. */
+  draw(coordinates: Float32Array, colours: Colouring, theme: Theme): Promise<void> {
+    const mine = ++this.asked;
+    this.drawing = this.drawing.then(() => (mine === this.asked ? this.paint(coordinates, colours, theme) : undefined));
+    return this.drawing;
+  }
+
+  private async paint(coordinates: Float32Array, colours: Colouring, theme: Theme): Promise<void> {
     this.coordinates = coordinates;
     const rows = coordinates.length / 2;
     const { width, height } = this.element.getBoundingClientRect();

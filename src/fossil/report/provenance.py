@@ -103,9 +103,8 @@ def summary_facts(run: Run) -> list[Fact]:
     if "structure_share" in summary:
         facts["structure in a vector"] = percent(summary["structure_share"]["mean"])
     for name, each in summary.get("channels", {}).items():
-        facts[f"channel {name}"] = (
-            f"{percent(each['share'])} of a vector, first of {percent(each['first_of'])} of nodes"
-        )
+        share, first_of = 100 * each["share"], 100 * each["first_of"]
+        facts[f"channel {name}"] = f"{share:.1f} % of a vector, trusted most by {first_of:.1f} % of the nodes"
     return [Fact(name, value) for name, value in facts.items()]
 
 
