@@ -71,7 +71,8 @@ def options() -> dict[str, Any]:
 
 
 def keywords() -> set[str]:
-    calls = (fossil.convert, fossil.embed, fossil.evaluate, read_graph, fossil.Run.embed)
+    runs = (fossil.Run.embed, fossil.Run.neighbours)
+    calls = (fossil.convert, fossil.embed, fossil.evaluate, read_graph, *runs)
     return {name for call in calls for name in inspect.signature(call).parameters} | set(Treatment.model_fields)
 
 

@@ -86,7 +86,9 @@ def fit(plan: Plan, reporter: Reporter | None = None, ranks: Ranks = ALONE) -> F
                 raise DivergedError.after(trainer.steps, fault)
         except DivergedError as error:
             raise _with_remedy(error, plan, trainer, checkpoints) from error
-        result = FitResult(graph.ids, vectors, fusion, graph, model, config, history.records, out, channels=channels)
+        result = FitResult(
+            graph.ids, vectors, fusion, graph, model, config, history.records, channels=channels, path=out
+        )
         summary = summarize(result, encoded, plan.epochs, config.preset)
         if not kind.trained:  # no record of an epoch has the time
             summary["seconds"] = round(history.elapsed, 4)
