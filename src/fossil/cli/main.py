@@ -12,7 +12,7 @@ from typing import TextIO
 import typer
 
 from fossil import __version__
-from fossil.cli import data, doctor, embed, evaluate, methods, search, study
+from fossil.cli import data, doctor, embed, evaluate, export, methods, search, study
 from fossil.cli import map as map_
 from fossil.cli.ending import Status, explained, own_up, refuse, say
 from fossil.errors import FossilError, FossilWarning
@@ -30,6 +30,7 @@ app.command("embed")(embed.command)
 app.command("evaluate")(evaluate.command)
 app.command("search")(search.command)
 app.command("map")(map_.command)
+app.command("export")(export.command)
 app.command("methods")(methods.command)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")

@@ -5,6 +5,7 @@ environment.json        versions and device
 graph.npz               the graph as it was trained on, labels and published splits included for evaluation
 encoding.json           how columns became features, where the input had columns
 history.jsonl           one record an epoch
+logs.json               by what logs in other programs are found again, where there are any
 checkpoint.safetensors  everything needed to go on
 weights.safetensors     the trained method
 embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
@@ -42,6 +43,7 @@ FILES = (
     "graph.npz",
     "encoding.json",
     "history.jsonl",
+    "logs.json",
     CHECKPOINT,
     "weights.safetensors",
     "embeddings.npz",

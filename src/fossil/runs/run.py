@@ -19,6 +19,7 @@ from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
 from fossil.runs.config import CONFIG, RunConfig, fingerprint
 from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
+from fossil.runs.exports.export import export
 from fossil.runs.folder import CHANNEL, SEAL, claim_vectors_folder, sealed, write_embeddings
 from fossil.runs.lock import locked
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
@@ -135,6 +136,16 @@ class Run:
     def embeddings(self) -> Embeddings:
         """The vectors of the graph's nodes; RunError where the run is not finished."""
         return _embeddings(self.arrays)
+
+    def export(self, to: str, out: str | Path | None = None, *, force: bool = False) -> Path:
+        """Write the vectors in the form that another program reads, as `Embeddings.export` does.
+
+        Raises:
+            SettingError: there is no such form, or its package is missing.
+            RunError: the run is not finished, something stands there already, or it cannot be written.
+        """
+        path = None if out is None else Path(out)
+        return export(self.embeddings, to, path, graph=self.graph, run=self.path, force=force)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
