@@ -114,6 +114,12 @@ class Embeddings(Mapping[Any, Array]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._shown().items())})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fossil.runs.notebook import embeddings_card
+
+        return embeddings_card(self)
+
     def _shown(self) -> dict[str, object]:
         """What its one line says."""
         return {"nodes": len(self), "width": self.vectors.shape[1]}

@@ -22,6 +22,7 @@ from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
 from fossil.runs.exports.export import export
 from fossil.runs.folder import CHANNEL, SEAL, claim_vectors_folder, sealed, write_embeddings
 from fossil.runs.lock import locked
+from fossil.runs.notebook import run_card
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
@@ -146,6 +147,10 @@ class Run:
         """
         path = None if out is None else Path(out)
         return export(self.embeddings, to, path, graph=self.graph, run=self.path, force=force)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return run_card(self)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
