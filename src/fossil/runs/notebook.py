@@ -105,7 +105,8 @@ def _card(title: str, facts: Mapping[str, str], picture: str) -> str:
     )
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start">'
-        f'<div><strong>{_text(title, 100)}</strong><table style="margin:6px 0 0;color:inherit;font-size:inherit">{rows}</table></div>{picture}</div>'
+        f'<div><strong>{_text(title, 100)}</strong><table style="margin:6px 0 0;color:inherit;font-size:inherit">'
+        f"{rows}</table></div>{picture}</div>"
     )
 
 
@@ -127,7 +128,8 @@ def _picture(vectors: Array, labels: Array | None, names: Sequence[str]) -> str:
     )
     some = f"{len(rows):,} of {nodes:,} nodes" if len(rows) < nodes else f"{nodes:,} nodes"
     return (
-        f'<div style="display:flex;gap:12px"><figure style="margin:0"><svg width="{_SIDE}" height="{_SIDE}" viewBox="-20 -20 1040 1040" role="img" '
+        '<div style="display:flex;gap:12px"><figure style="margin:0">'
+        f'<svg width="{_SIDE}" height="{_SIDE}" viewBox="-20 -20 1040 1040" role="img" '
         'aria-label="Map of the vectors" fill="none" stroke-width="20" stroke-linecap="round" '
         f'style="border:1px solid #9995;border-radius:4px">{dots}</svg>'
         f'<figcaption style="font-size:smaller;opacity:.7">principal components, {some}</figcaption></figure>'
