@@ -251,7 +251,7 @@ def test_a_missing_package_is_named(
         result.export(to, tmp_path / "out")
 
 
-def test_every_export_has_a_name_a_form_and_a_suffix() -> None:
+def test_every_export_has_a_name_and_a_suffix() -> None:
     assert set(exporters()) == {"anndata", "csv", "numpy", "parquet", "tensorboard", "word2vec"}
     for kind in exporters().values():
-        assert issubclass(kind, Exporter) and kind.form and kind.suffix
+        assert issubclass(kind, Exporter) and kind.suffix

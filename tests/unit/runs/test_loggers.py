@@ -113,7 +113,7 @@ def wandb_records(path: Path) -> list[Any]:
 class Listening(Logger):
     """Remembers what it was told, and fails where it is told to."""
 
-    name, place = "listening", ""
+    name = "listening"
 
     def __init__(self, fails_in: str = "") -> None:
         super().__init__()

@@ -17,7 +17,6 @@ class AnndataExporter(Exporter):
     """Features in `X`, what is known of the nodes in `obs`, vectors in `obsm["X_fossil"]`, edges in `obsp["edges"]`."""
 
     name = "anndata"
-    form = "an annotated matrix with features and edges, for scanpy and the like"
     suffix = ".h5ad"
 
     @classmethod

@@ -60,13 +60,11 @@ class Exporter(ABC):
 
     Class attributes:
         name: what to call it, as in `--to csv`.
-        form: what is written, in words.
         suffix: of the file, or what the name of the folder ends in.
         is_folder: whether a folder is written.
     """
 
     name: ClassVar[str]
-    form: ClassVar[str]
     suffix: ClassVar[str]
     is_folder: ClassVar[bool] = False
 

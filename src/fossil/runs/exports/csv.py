@@ -12,7 +12,6 @@ class CsvExporter(Exporter):
     """A table with columns `id`, what is known of the node, and `v0`, `v1`, ...; an unknown class is left empty."""
 
     name = "csv"
-    form = "a table as text, a row a node"
     suffix = ".csv"
 
     @classmethod

@@ -15,7 +15,6 @@ class NumpyExporter(Exporter):
     """`ids`, `vectors`, what is known of the nodes, and `edges`: two rows of positions, sources above targets."""
 
     name = "numpy"
-    form = "named arrays, with the edges"
     suffix = ".npz"
 
     @classmethod

@@ -14,7 +14,6 @@ class ParquetExporter(Exporter):
     """A table with columns `id`, what is known of the node, and `v0`, `v1`, ...; an unknown class is null."""
 
     name = "parquet"
-    form = "a typed table, a row a node"
     suffix = ".parquet"
 
     @classmethod

@@ -15,7 +15,6 @@ class TensorboardExporter(Exporter):
     """Vectors, what is known of the nodes, and where the projector finds both; TensorBoard is needed to look at it."""
 
     name = "tensorboard"
-    form = "a folder for TensorBoard's projector: tensorboard --logdir FOLDER"
     suffix = "-projector"
     is_folder = True
 

@@ -20,7 +20,6 @@ class Word2vecExporter(Exporter):
     """
 
     name = "word2vec"
-    form = "word vectors as text, or binary as .bin; white space in ids becomes %20"
     suffix = ".txt"
 
     @classmethod
@@ -36,7 +35,8 @@ class Word2vecExporter(Exporter):
         words = [word(key) for key in subject.ids]
         if "" in words:
             raise RunError(
-                "A node has an empty id, and the word2vec format has no empty words.", remedy="Use --to csv."
+                "A node has an empty id, and the word2vec format has no empty words.",
+                remedy="Take another format, such as csv.",
             )
         nodes, width = subject.vectors.shape
         with path.open("xb") as stream:

@@ -36,14 +36,12 @@ class Logger(ABC):
 
     Class attributes:
         name: what to call it, as in `--log tensorboard`.
-        place: what may follow the name and a colon, in words.
 
     Args:
         target: where to log; the program's own habit when empty.
     """
 
     name: ClassVar[str]
-    place: ClassVar[str]
 
     def __init__(self, target: str = "") -> None:
         self.target = target

@@ -24,7 +24,6 @@ class MlflowLogger(Logger):
     """
 
     name = "mlflow"
-    place = "the address of a store, as in mlflow:sqlite:///curves.db; MLflow's own habit by default"
 
     def check(self, folder: Path | None) -> None:
         """Raise SettingError where MLflow is not installed."""

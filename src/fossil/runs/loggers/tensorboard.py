@@ -16,7 +16,6 @@ class TensorboardLogger(Logger):
     """A curve for everything in the history, in `tensorboard` of the run folder or in a folder of the caller's."""
 
     name = "tensorboard"
-    place = "a folder; by default tensorboard in the run folder"
 
     def check(self, folder: Path | None) -> None:
         """Raise SettingError where TensorBoard is not installed, or there is no folder to write to."""

@@ -15,7 +15,6 @@ class WandbLogger(Logger):
     """Settings and curves in a project; `WANDB_MODE=offline` keeps them in `wandb` of the run folder."""
 
     name = "wandb"
-    place = "a project; that of WANDB_PROJECT, or fossil, by default"
 
     def check(self, folder: Path | None) -> None:
         """Raise SettingError where wandb is not installed."""
