@@ -31,8 +31,8 @@ dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 
-# Installs the wheel into an environment of its own, without extras, and tries it there. pip must find PyTorch.
-try-dist: dist
+# Builds both, installs the wheel into an environment of its own, without extras, and tries it there.
+try-dist: $(STAMP)
 	$(BIN)/python tests/distribution/fresh.py
 
 # Plants faults in a copy of the tree and sees whether the tests notice. Hours for a large SAMPLE; it goes on where it was.
