@@ -224,6 +224,14 @@ def test_a_run_is_exported_beside_its_folder(tmp_path: Path) -> None:
         np.testing.assert_array_equal(stored["vectors"], run.embeddings.vectors)
 
 
+def test_the_run_in_the_current_folder_is_exported_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit_ring(out=tmp_path / "people")
+    monkeypatch.chdir(tmp_path / "people")
+    assert Run.open(".").export("csv") == tmp_path / "people.csv"
+    monkeypatch.chdir(tmp_path)
+    assert Run.open("people").export("numpy") == Path("people.npz")
+
+
 def test_new_nodes_are_exported_with_the_edges_among_them(tmp_path: Path) -> None:
     fit_ring(out=tmp_path / "run")
     graph = ring().graph

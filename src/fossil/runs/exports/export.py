@@ -42,7 +42,7 @@ def export(
             raise SettingError(
                 "These vectors have no run folder to be written beside.", remedy="Name a file with --out."
             )
-        folder = run.resolve()
+        folder = run.resolve() if run.name in ("", "..") else run  # "." has no name of its own
         out = folder.with_name(folder.name + kind.suffix)
     check_free(kind, out, force=force)
     subject = Subject(
