@@ -12,7 +12,7 @@ from typing import TextIO
 import typer
 
 from fossil import __version__
-from fossil.cli import data, doctor, embed, evaluate, explore, methods, neighbours, report, search, study
+from fossil.cli import data, doctor, embed, evaluate, explore, export, methods, neighbours, report, search, study
 from fossil.cli import map as map_
 from fossil.cli.ending import Status, explained, own_up, refuse, say
 from fossil.cli.together import follows
@@ -34,6 +34,7 @@ app.command("map")(map_.command)
 app.command("report")(report.command)
 app.command("explore")(explore.command)
 app.command("neighbours")(neighbours.command)
+app.command("export")(export.command)
 app.command("methods")(methods.command)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")

@@ -128,8 +128,33 @@ class Embeddings(Mapping[Any, Array]):
         columns = [f"v{i}" for i in range(self.vectors.shape[1])]
         return pd.DataFrame(self.vectors, index=pd.Index(self.ids, name="id"), columns=columns)
 
+    def export(self, to: str, out: str | Path | None = None, *, force: bool = False) -> Path:
+        """Write the vectors in the form that another program reads; return the file or folder.
+
+        Classes, features and edges go along where the form has room for them and the graph is known.
+
+        Args:
+            to: `csv`, `parquet`, `numpy`, `word2vec`, `anndata` or `tensorboard`.
+            out: file or folder to write; when None, beside the run folder and under its name.
+            force: replace what was exported there before.
+
+        Raises:
+            SettingError: there is no such form, its package is missing, or there is no run folder and no `out`.
+            RunError: something stands there already, or it cannot be written.
+        """
+        from fossil.runs.exports.export import export
+
+        graph, run = getattr(self, "graph", None), getattr(self, "path", None)
+        return export(self, to, None if out is None else Path(out), graph=graph, run=run, force=force)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._shown().items())})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fossil.runs.notebook import embeddings_card
+
+        return embeddings_card(self)
 
     def _shown(self) -> dict[str, object]:
         """What its one line says."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ from fossil.runs.folder import (
     write_inputs,
 )
 from fossil.runs.lock import locked
+from fossil.runs.loggers.base import Logger
+from fossil.runs.loggers.logs import Logs
 from fossil.runs.loop import follow, train
 from fossil.runs.plan import Plan
 from fossil.runs.resume import resume_training
@@ -43,33 +46,39 @@ from fossil.training.progress import Reporter, Silent
 from fossil.training.trainer import Trainer
 
 
-def fit(plan: Plan, reporter: Reporter | None = None, ranks: Ranks = ALONE) -> FitResult:
+def fit(
+    plan: Plan, reporter: Reporter | None = None, loggers: Sequence[Logger] = (), ranks: Ranks = ALONE
+) -> FitResult:
     """Train a method on a graph and embed its nodes.
 
     Args:
         plan: what is to be done.
         reporter: told what training takes, and about every epoch.
+        loggers: other programs that show how it goes; one that fails is warned of, and training goes on.
         ranks: the processes that train, of which this one leads; the others call `assist` with an equal plan.
 
     Raises:
         GraphError: the method cannot treat the graph.
-        SettingError: the settings take more memory than there is, or cannot be trained by so many processes.
+        SettingError: the settings take more memory than there is, a logger cannot be used, or so many processes
+            cannot train the method.
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
     out = plan.out
     if out is not None:
         holds_run(out)  # where something else stands there, not even a lock is left
     kind, graph, config = plan.kind, plan.graph, plan.config
+    _check_loggers(kind, loggers, out)
+    reporter = Logs(reporter or Silent(), loggers, config, out)
     trainer = _make_trainer(plan, ranks)
     model, prepared, device = trainer.method, trainer.prepared, trainer.random.device
-    _check_memory(model, prepared, graph, device, reporter := reporter or Silent(), ranks)
+    _check_memory(model, prepared, graph, device, reporter, ranks)
     too_large = _too_large(kind, config.settings, graph)
     history, checkpoints = (
         History(None if out is None else out / "history.jsonl"),
         Checkpoints(out, config.identity, graph),
     )
 
-    with nullcontext() if out is None else locked(out):
+    with nullcontext() if out is None else locked(out), reporter:
         if out is not None:
             if claim_folder(out, resume=plan.resume, force=plan.force):
                 resume_training(out, config, trainer, history, checkpoints)
@@ -158,6 +167,14 @@ def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) ->
     about = {"num_features": plan.graph.num_features, "method": plan.kind.name}
     save_tensors(plan.out / "weights.safetensors", result.method.state_dict(), about)
     write_json(plan.out / "summary.json", sealed({**summary, "files": digests(plan.out)}))
+
+
+def _check_loggers(kind: Kind, loggers: Sequence[Logger], out: Path | None) -> None:
+    """Raise SettingError where a logger cannot be used, or would have nothing to log."""
+    if loggers and not kind.trained:
+        raise SettingError(f"{kind.title} is not trained: there is nothing to log.", remedy="Leave the log out.")
+    for logger in loggers:
+        logger.check(out)
 
 
 def _too_large(kind: Kind, config: Settings, graph: Graph) -> SettingError:

@@ -6,6 +6,7 @@ graph.npz               the graph as it was trained on, labels and published spl
 graph.json              in its place, where a converted graph is and what tells it from others
 encoding.json           how columns became features, where the input had columns
 history.jsonl           one record an epoch
+logs.json               by what logs in other programs are found again, where there are any
 checkpoint.safetensors  everything needed to go on
 weights.safetensors     the trained method
 embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
@@ -51,6 +52,7 @@ FILES = (
     REFERENCE,
     "encoding.json",
     "history.jsonl",
+    "logs.json",
     CHECKPOINT,
     "weights.safetensors",
     "embeddings.npz",

@@ -21,9 +21,11 @@ from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
 from fossil.runs.config import CONFIG, RunConfig, fingerprint
 from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
+from fossil.runs.exports.export import export
 from fossil.runs.folder import CHANNEL, REFERENCE, SEAL, claim_vectors_folder, read_reference, sealed, write_embeddings
 from fossil.runs.lock import locked
 from fossil.runs.neighbours import Neighbour
+from fossil.runs.notebook import run_card
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
@@ -164,6 +166,20 @@ class Run:
             SettingError: k is below one, or an index is needed and usearch is not installed.
         """
         return self.embeddings.neighbours(key, k, exact=exact)
+
+    def export(self, to: str, out: str | Path | None = None, *, force: bool = False) -> Path:
+        """Write the vectors in the form that another program reads, as `Embeddings.export` does.
+
+        Raises:
+            SettingError: there is no such form, or its package is missing.
+            RunError: the run is not finished, something stands there already, or it cannot be written.
+        """
+        path = None if out is None else Path(out)
+        return export(self.embeddings, to, path, graph=self.graph, run=self.path, force=force)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return run_card(self)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
