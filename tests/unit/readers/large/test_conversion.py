@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
+from fossil.graph.blocks import blocks
 from fossil.graph.disk import DiskGraph
-from fossil.readers.large import parts, stages
+from fossil.readers.large import columns, parts, stages
 from fossil.readers.large.measures import Moments
 from fossil.runs.conversion import convert
 from fossil.runs.lock import holding
@@ -274,6 +275,15 @@ def test_a_feature_too_large_for_its_type_is_told_with_its_row(folder: Path, tmp
 def test_messages_are_those_of_the_package(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FossilError, match="no existing file or folder"):
         convert(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_the_most_frequent_number_is_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "blocks", lambda rows: blocks(rows, 4))
+    random = np.random.default_rng(8)
+    for most in range(2, 9):
+        values = np.sort(random.integers(0, most, 30)).astype(np.float64)
+        distinct, counts = np.unique(values, return_counts=True)
+        assert columns.most_frequent(values) == distinct[counts.argmax()]
 
 
 def test_moments_of_parts_are_those_of_the_whole() -> None:
