@@ -143,7 +143,7 @@ def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:
     if ranks.world > (parts := model.most_ranks(graph)):
         raise SettingError(
             f"{ranks.world} processes cannot share the {parts} anchors of a step.",
-            remedy=f"Start at most {parts} processes (torchrun --nproc-per-node), or raise num_anchors.",
+            remedy=f"Let torchrun start at most {parts} processes, or raise num_anchors.",
         )
 
 
