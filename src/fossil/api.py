@@ -34,6 +34,8 @@ def embed(
     device: str = "auto",
     precision: str = "float32",
     replay: bool = True,
+    sampled: bool | None = None,
+    fan_out: int = 5,
     checkpoint_seconds: float = 15.0,
     label: str | None = None,
     roles: Mapping[str, str] | None = None,
@@ -61,6 +63,9 @@ def embed(
         device: `auto`, `cpu`, `cuda`.
         precision: of products outside the transport solver, `float32`, `tf32` or `bfloat16`.
         replay: on a GPU, capture the training step once as a CUDA graph and replay it.
+        sampled: take steps on the surroundings of the sampled nodes (True), on the whole graph (False), or, when None,
+            on the former where the latter does not fit and the method can.
+        fan_out: neighbours of a node that a sampled step reads at most; 0 for all.
         checkpoint_seconds: least time between two checkpoints.
         label: the column of classes; `label`, `class`, `target` or `y` when nothing is said. Training never sees it,
             unless the method needs labels.
@@ -87,6 +92,8 @@ def embed(
         "device": device,
         "precision": precision,
         "replay": replay,
+        "sampled": {None: "auto", True: "always", False: "never"}[sampled],
+        "fan_out": fan_out,
         "checkpoint_seconds": checkpoint_seconds,
     }
     plan = plan_run(

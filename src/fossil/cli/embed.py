@@ -56,6 +56,16 @@ def command(
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     precision: str = typer.Option("float32", help="Of products outside the solver: float32, tf32 or bfloat16."),
     replay: bool = typer.Option(True, help="On a GPU, capture the training step once as a CUDA graph and replay it."),
+    sampled: bool | None = typer.Option(
+        None,
+        "--sampled/--whole",
+        help="Take steps on the surroundings of the sampled nodes, or on the whole graph; by default the former where "
+        "the latter does not fit and the method can.",
+    ),
+    fan_out: int = typer.Option(5, help="Neighbours of a node that a sampled step reads at most; 0 for all."),
+    plan_only: bool = typer.Option(
+        False, "--plan", help="Say where each array would lie, what memory and time a step takes, and train nothing."
+    ),
     checkpoint_seconds: float = typer.Option(
         15.0, help="Least time between two checkpoints; long steps have one each."
     ),
@@ -125,6 +135,8 @@ def command(
             "device": device,
             "precision": precision,
             "replay": replay,
+            "sampled": {None: "auto", True: "always", False: "never"}[sampled],
+            "fan_out": fan_out,
             "checkpoint_seconds": checkpoint_seconds,
         },
         seed=seed,
@@ -141,6 +153,13 @@ def command(
     if not ranks.leads:
         return assist(plan, ranks)
     show_graph(console, plan.loaded)
+    if plan_only:
+        from fossil.runs.forecast import forecast
+
+        refuse_company(ranks, "--plan")
+        for line in forecast(plan):
+            console.print(line)
+        return None
     console.print(plan.describe())
     result = fit(plan, LiveReporter(console), wanted, ranks)
     if picture:

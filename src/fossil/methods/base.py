@@ -73,6 +73,27 @@ class NodeVectors(NamedTuple):
         return type(self)(self.vectors.float().cpu(), fusion, share, channels, self.channel_shares)
 
 
+def joined(parts: list[NodeVectors]) -> NodeVectors:
+    """Return the vectors of one stretch after the other."""
+    whole = parts[0]
+    if len(parts) == 1:
+        return whole
+    fusion, share = (
+        None if getattr(whole, name) is None else torch.cat([getattr(part, name) for part in parts])
+        for name in ("fusion", "structure_share")
+    )
+    vectors = torch.cat([part.vectors for part in parts])
+    if whole.channels is None or whole.channel_shares is None:
+        return NodeVectors(vectors, fusion, share)
+    trusted = [part.channels or {} for part in parts]
+    channels = {name: torch.cat([each[name] for each in trusted]) for name in whole.channels}
+    shares = {
+        name: sum(len(part.vectors) * (part.channel_shares or {})[name] for part in parts) / len(vectors)
+        for name in whole.channel_shares
+    }
+    return NodeVectors(vectors, channels=channels, channel_shares=shares)
+
+
 class Cost(NamedTuple):
     """What a step costs with default settings, in leading terms, for the table in the documentation.
 

@@ -40,13 +40,20 @@ class RunConfig:
     @property
     def identity(self) -> str:
         """Hash of all that the trained weights depend on; epochs, device and bookkeeping are left out."""
-        parts = [self.method, self.settings.model_dump(), self.training.precision, self.seed, self.fingerprint]
+        parts: list[Any] = [self.method, self.settings.model_dump(), self.training.precision, self.seed]
+        parts += [self.fingerprint, *([f"fan-out {self.training.fan_out}"] if self.is_sampled else [])]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def flat(self) -> dict[str, Any]:
         """Return by name what two runs of one folder must agree on."""
         named = {"method": self.method, "seed": self.seed, "precision": self.training.precision}
-        return named | self.settings.model_dump()
+        how = {"sampled": self.is_sampled} | ({"fan_out": self.training.fan_out} if self.is_sampled else {})
+        return named | how | self.settings.model_dump()
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether steps were taken on parts of the graph; what was left open is settled when training starts."""
+        return self.training.sampled == "always"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for `config.yaml`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from fossil.errors import GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
-from fossil.methods.base import Method
+from fossil.methods.base import Method, NodeVectors, joined
 from fossil.methods.registry import Kind
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.runs.checkpoints import Checkpoints
@@ -30,12 +31,14 @@ from fossil.runs.lock import locked
 from fossil.runs.loggers.base import Logger
 from fossil.runs.loggers.logs import Logs
 from fossil.runs.loop import follow, train
+from fossil.runs.parts import PARTS, ROWS, read_parts, remove_parts, vectors_of, weights_digest, write_parts
 from fossil.runs.plan import Plan
+from fossil.runs.preparation import Prepared, prepare
 from fossil.runs.resume import resume_training
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import Divides, EstimatesMemory, lack_of_memory_as
+from fossil.training.capabilities import Divides, EstimatesMemory, TrainsOnSamples, lack_of_memory_as
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
 from fossil.training.distributed import most
@@ -66,11 +69,13 @@ def fit(
     out = plan.out
     if out is not None:
         holds_run(out)  # where something else stands there, not even a lock is left
+    _check_loggers(plan.kind, loggers, out)
+    trainer, plan, how = make_trainer(plan, ranks)
     kind, graph, config = plan.kind, plan.graph, plan.config
-    _check_loggers(kind, loggers, out)
-    reporter = Logs(reporter or Silent(), loggers, config, out)
-    trainer = _make_trainer(plan, ranks)
     model, prepared, device = trainer.method, trainer.prepared, trainer.random.device
+    reporter = Logs(reporter or Silent(), loggers, config, out)
+    if how.is_sampled:
+        reporter.notice(how.describe(config.training.fan_out))
     _check_memory(model, prepared, graph, device, reporter, ranks)
     too_large = _too_large(kind, config.settings, graph)
     history, checkpoints = (
@@ -88,7 +93,8 @@ def fit(
             train(trainer, plan, history, checkpoints, reporter)
             with lack_of_memory_as(too_large):
                 trainer.close()
-                encoded = model.eval().encode(prepared)
+                model.eval()
+                encoded = _embedded(plan, model, prepared) if how.is_sampled else model.encode(prepared)
             vectors, fusion, channels = as_arrays(encoded)
             fault = fault_of(model, graph, encoded)
             if fault is not None:
@@ -112,23 +118,42 @@ def assist(plan: Plan, ranks: Ranks) -> None:
     Raises:
         FossilError: whatever `fit` raises before and during training.
     """
-    trainer = _make_trainer(plan, ranks)
+    trainer, plan, _ = make_trainer(plan, ranks)
     follow(trainer, plan.epochs)
     with lack_of_memory_as(_too_large(plan.kind, plan.config.settings, plan.graph)):
         trainer.close()
 
 
-def _make_trainer(plan: Plan, ranks: Ranks) -> Trainer:
-    """Build the method, bring the graph to its device, and return what trains it."""
+def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepared]:
+    """Build the method, bring the graph to its device, and return what trains it.
+
+    With it come the plan, in which is settled whether steps read the whole graph, and where the graph's arrays are.
+    """
     kind, graph, config = plan.kind, plan.graph, plan.config
     training, device = config.training, resolve_device(config.training.device)
     with lack_of_memory_as(_too_large(kind, config.settings, graph)):
         model = kind.build(config.settings, graph.num_features, config.seed).to(device)
         _check_ranks(model, graph, ranks)
-        prepared = model.prepare(graph, device)
-        model.check_trainable(prepared)
+        how = prepare(model, graph, training, device)
+        model.check_trainable(how.graph)
+    if how.is_sampled:
+        settled = replace(config, training=training.updated({"sampled": "always"}))
+        plan = replace(plan, config=settled)
     most(ranks, 0)  # nothing is written before all have come so far
-    return Trainer(model, prepared, config.seed, device, training.precision, replay=training.replay, ranks=ranks)
+    replay = training.replay and not how.is_sampled  # shapes of sampled steps depend on what is drawn
+    trainer = Trainer(model, how.graph, config.seed, device, training.precision, replay=replay, ranks=ranks)
+    return trainer, plan, how
+
+
+def _embedded(plan: Plan, model: Method[Any], prepared: Any) -> NodeVectors:
+    """Embed all nodes in parts; those are kept in the run folder until the vectors are written as one."""
+    assert isinstance(model, TrainsOnSamples)
+    rows, ids = model.embedding(prepared), plan.graph.ids
+    if plan.out is None:
+        return joined([rows.rows(first, min(first + ROWS, len(ids))).on_host() for first in range(0, len(ids), ROWS)])
+    folder = plan.out / PARTS
+    write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}")
+    return joined([vectors_of(part) for part in read_parts(folder)])
 
 
 def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:
@@ -165,6 +190,9 @@ def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) ->
     assert plan.out is not None
     write_embeddings(plan.out, result)
     about = {"num_features": plan.graph.num_features, "method": plan.kind.name}
+    if (plan.out / PARTS).is_dir():
+        remove_parts(plan.out / PARTS)
+        (plan.out / PARTS).rmdir()
     save_tensors(plan.out / "weights.safetensors", result.method.state_dict(), about)
     write_json(plan.out / "summary.json", sealed({**summary, "files": digests(plan.out)}))
 

@@ -5,16 +5,17 @@ Nothing here is as large as the graph but the arrays themselves; what is read of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fossil.graph.graph import Graph
+from fossil.graph.disk import DiskGraph
+from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
 from fossil.guard.budget import free_host_memory
 from fossil.ops.features import FeatureMatrix
@@ -42,6 +43,21 @@ class FeatureRows:
         """(N, F)."""
         rows, columns = self.data.shape
         return rows, columns
+
+    @property
+    def bytes(self) -> int:
+        """What they take."""
+        data = self.data
+        parts = (data,) if isinstance(data, Tensor) else (data.crow, data.col, data.values)
+        return sum(part.nbytes for part in parts)
+
+    def to(self, device: torch.device) -> FeatureRows:
+        """Return them on a device."""
+        data = self.data
+        if isinstance(data, Tensor):
+            return replace(self, data=data.to(device))
+        crow, col, values = (part.to(device) for part in (data.crow, data.col, data.values))
+        return replace(self, data=SparseMatrix(crow, col, values, data.shape))
 
     @property
     def device(self) -> torch.device:
@@ -97,18 +113,55 @@ class GraphStore:
         return cls({"out": pattern, "in": pattern, "both": pattern}, features)
 
     @classmethod
-    def of(cls, graph: Graph, device: torch.device | str = "cpu") -> GraphStore:
-        """Copy a graph's arrays to a device; each once, where edges go both ways."""
+    def of(cls, graph: Graph, sights: Sequence[Sight] = ("out", "in", "both")) -> GraphStore:
+        """Return a graph's arrays on the host, sharing its memory, or its files where they are mapped.
+
+        Args:
+            graph: in memory, or on disk.
+            sights: whom nodes are asked to see; of a directed graph, the union of both directions is made in memory.
+        """
         features = graph.features
-        if sp.issparse(features):
-            rows = FeatureRows(SparseMatrix.from_scipy(features, device))
+        rows = FeatureRows(SparseMatrix.from_scipy(features) if sp.issparse(features) else _shared(features))
+        if isinstance(graph, DiskGraph):
+            patterns = {"out": _mapped(graph.out_indptr, graph.out_indices)}
+            if graph.is_directed and "in" in sights:
+                patterns["in"] = _mapped(graph.in_indptr, graph.in_indices)
         else:
-            rows = FeatureRows(torch.from_numpy(np.array(features)).to(device))
-        out = _pattern(graph.adjacency, device)
-        if not graph.is_directed and not graph.adjacency.diagonal().any():
-            return cls.undirected(out, rows)
-        reverse, both = sp.csr_array(graph.adjacency.T), undirected(graph.adjacency)
-        return cls({"out": out, "in": _pattern(reverse, device), "both": _pattern(both, device)}, rows)
+            patterns = {"out": _pattern(graph.adjacency)}
+            if graph.is_directed and "in" in sights:
+                patterns["in"] = _pattern(sp.csr_array(graph.adjacency.T))
+        if not graph.is_directed and not ("both" in sights and _has_loops(patterns["out"])):
+            return cls.undirected(patterns["out"], rows)
+        if "in" in sights and not graph.is_directed:
+            patterns["in"] = patterns["out"]
+        if "both" in sights:
+            patterns["both"] = _pattern(undirected(graph.adjacency))
+        return cls({sight: patterns[sight] for sight in sights}, rows)
+
+    @property
+    def edge_bytes(self) -> int:
+        """What all patterns take, each counted once."""
+        parts = {part.data_ptr(): part for pattern in self.patterns.values() for part in pattern}
+        return sum(part.nbytes for part in parts.values())
+
+    def moved(self, name: str, device: torch.device) -> GraphStore:
+        """Return the store with its `edges` or its `features` on a device."""
+        if name == "features":
+            return replace(self, features=self.features.to(device))
+        made: dict[int, Pattern] = {}
+        for pattern in self.patterns.values():
+            key = pattern.crow.data_ptr()
+            made[key] = made.get(key) or Pattern(pattern.crow.to(device), pattern.col.to(device))
+        return replace(self, patterns={sight: made[each.crow.data_ptr()] for sight, each in self.patterns.items()})
+
+    def pinned(self) -> GraphStore:
+        """Return the store with its features in memory that a card reads directly."""
+        data = self.features.data
+        return (
+            self
+            if not isinstance(data, Tensor)
+            else replace(self, features=replace(self.features, data=data.pin_memory()))
+        )
 
     @property
     def num_nodes(self) -> int:
@@ -162,10 +215,28 @@ def free_bytes(device: torch.device) -> int | None:
     return free_host_memory()
 
 
-def _pattern(matrix: sp.csr_array, device: torch.device | str) -> Pattern:
+def _pattern(matrix: sp.csr_array) -> Pattern:
     ordered = matrix.sorted_indices()
-    short = np.int32 if ordered.shape[0] < 1 << 31 else np.int64
-    return Pattern(
-        torch.from_numpy(ordered.indptr.astype(np.int64)).to(device),
-        torch.from_numpy(ordered.indices.astype(short)).to(device),
-    )
+    return _mapped(ordered.indptr, ordered.indices)
+
+
+def _has_loops(pattern: Pattern) -> bool:
+    """Tell whether a node is its own neighbour, in blocks of rows."""
+    for first in range(0, pattern.num_nodes, _BLOCK):
+        offsets = pattern.crow[first : first + _BLOCK + 1]
+        row = torch.repeat_interleave(torch.arange(first, first + len(offsets) - 1), offsets.diff())
+        if bool((pattern.col[int(offsets[0]) : int(offsets[-1])] == row).any()):
+            return True
+    return False
+
+
+def _mapped(indptr: Array, indices: Array) -> Pattern:
+    """Return a pattern that shares the memory of its arrays, where offsets have 64 bits."""
+    return Pattern(_shared(indptr).long(), _shared(indices))
+
+
+def _shared(array: Array) -> Tensor:
+    """Return a tensor over the same memory, which nobody writes to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

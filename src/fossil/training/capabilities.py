@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
 from fossil.errors import FossilError
 from fossil.graph.graph import Graph
+from fossil.methods.base import NodeVectors
+from fossil.sampling.store import GraphStore, Sight
 
 # What PyTorch says of a tensor that is too large for the machine, or for any machine.
 _TOO_LARGE = ("can't allocate memory", "Storage size calculation overflowed", "Overflow when unpacking long")
@@ -56,6 +58,29 @@ class Divides(Protocol):
 
     def most_ranks(self, graph: Graph) -> int:
         """Return how many processes there may be."""
+
+
+@runtime_checkable
+class TrainsOnSamples(Protocol):
+    """Can take its steps on the surroundings of sampled nodes, and embed a stretch of nodes at a time."""
+
+    sights: ClassVar[tuple[Sight, ...]]
+
+    def check_sampled(self) -> None:
+        """Raise SettingError, with what to set, where its settings need the whole graph at every step."""
+
+    def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> Any:
+        """Return what steps on parts of a graph read; they return `num_nodes` and stay where they lie."""
+
+    def embedding(self, prepared: Any) -> EmbedsRows:
+        """Return what embeds one stretch of nodes after the other."""
+
+
+class EmbedsRows(Protocol):
+    """Embeds the nodes of a graph, a stretch at a time."""
+
+    def rows(self, first: int, last: int) -> NodeVectors:
+        """Return the vectors of nodes `first` to `last`."""
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -6,7 +6,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,12 @@ class TrainingSettings(Settings):
     replay: bool = setting(
         True, "on a GPU, capture the training step once as a CUDA graph and replay it, where the method allows it"
     )
+    sampled: Literal["auto", "always", "never"] = setting(
+        "auto",
+        "take steps on the surroundings of the sampled nodes in place of the whole graph; auto does so where the whole "
+        "does not fit and the method can",
+    )
+    fan_out: int = setting(5, "neighbours of a node that such a step reads at most; 0 for all", ge=0)
     checkpoint_seconds: float = setting(
         15.0, "least time between two checkpoints, unless a step takes more than two seconds: one follows each", ge=0
     )

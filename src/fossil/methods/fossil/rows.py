@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fossil.methods.base import NodeVectors
+from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
 from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
@@ -73,24 +73,3 @@ class FossilRows:
         kind = self.graph.device.type
         rows = max(1, NUMBERS[kind] // max(self.method.config.hidden, self.method.config.width))
         return list(stretches(self.operator.pattern, first, last, rows, ENTRIES[kind]))
-
-
-def joined(parts: list[NodeVectors]) -> NodeVectors:
-    """Return the vectors of one stretch after the other."""
-    whole = parts[0]
-    if len(parts) == 1:
-        return whole
-    fusion, share = (
-        None if getattr(whole, name) is None else torch.cat([getattr(part, name) for part in parts])
-        for name in ("fusion", "structure_share")
-    )
-    vectors = torch.cat([part.vectors for part in parts])
-    if whole.channels is None or whole.channel_shares is None:
-        return NodeVectors(vectors, fusion, share)
-    trusted = [part.channels or {} for part in parts]
-    channels = {name: torch.cat([each[name] for each in trusted]) for name in whole.channels}
-    shares = {
-        name: sum(len(part.vectors) * (part.channel_shares or {})[name] for part in parts) / len(vectors)
-        for name in whole.channel_shares
-    }
-    return NodeVectors(vectors, channels=channels, channel_shares=shares)

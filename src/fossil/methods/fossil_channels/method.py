@@ -32,7 +32,7 @@ from fossil.nn.channels import (
 )
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
-from fossil.sampling.store import GraphStore
+from fossil.sampling.store import GraphStore, Sight
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
@@ -61,6 +61,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     Config = ChannelSettings
     config: ChannelSettings
     filled_in = ("channels",)
+    sights: ClassVar[tuple[Sight, ...]] = ("out", "in", "both")
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 12, "width": 6, "untrained": 4, "num_anchors": 20, "subgraph_size": 4,
     }  # fmt: skip

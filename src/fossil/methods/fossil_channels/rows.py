@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from fossil.graph.channels import Channel, referees
-from fossil.methods.base import NodeVectors
-from fossil.methods.fossil.rows import ENTRIES, NUMBERS, joined
+from fossil.methods.base import NodeVectors, joined
+from fossil.methods.fossil.rows import ENTRIES, NUMBERS
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil_channels.sampled import OPERATORS
 from fossil.nn.agreement import agreement_with, landmarks_of

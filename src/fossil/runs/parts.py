@@ -1,0 +1,124 @@
+"""Vectors of many nodes as parts: each written whole, so that an embedding that was stopped goes on with those missing.
+
+parts.json                 whose vectors these are, and how many nodes a part has
+part-00000.npz, ...        what `embeddings.npz` has, of nodes 0, 1, ... in the graph's order
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fossil.errors import FossilError
+from fossil.graph.graph import Array
+from fossil.methods.base import Method, NodeVectors
+from fossil.storage import read_arrays, read_json, write_arrays, write_json
+from fossil.training.capabilities import EmbedsRows
+
+ABOUT = "parts.json"
+PARTS = "parts"
+"""The folder of parts within a run folder; it is gone once the vectors are written as one."""
+ROWS = 1 << 17
+"""Nodes of a part: 256 MiB at 512 columns."""
+_CHANNEL = "channel_of_"
+
+
+def write_parts(
+    folder: Path,
+    rows: EmbedsRows,
+    ids: Array,
+    identity: str,
+    *,
+    size: int = ROWS,
+    told: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Embed all nodes into the parts that `folder` does not have yet.
+
+    Args:
+        folder: for the parts; those of another training are removed.
+        rows: what embeds a stretch of nodes.
+        ids: of all nodes.
+        identity: what tells these vectors from others: graph, settings and weights.
+        size: nodes of a part.
+        told: is told how many parts there are so far, and of how many.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"identity": identity, "nodes": len(ids), "size": size}
+    if _read_about(folder) != about:
+        remove_parts(folder)
+        write_json(folder / ABOUT, about)
+    total = -(-len(ids) // size)
+    for number in range(total):
+        if not _part(folder, number).exists():
+            first, last = number * size, min((number + 1) * size, len(ids))
+            arrays = {"ids": ids[first:last]} | _arrays(rows.rows(first, last))
+            write_arrays(_part(folder, number), arrays, compress=False)
+        told(number + 1, total)
+
+
+def read_parts(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the arrays of each part in the order of the nodes.
+
+    Raises:
+        FossilError: a part is missing or damaged.
+    """
+    about = _read_about(folder)
+    if about is None:
+        raise FossilError(f"{folder} holds no parts of vectors.", remedy="Embed the graph into it first.")
+    for number in range(-(-about["nodes"] // about["size"])):
+        if not _part(folder, number).exists():
+            raise FossilError(f"{_part(folder, number)} is missing.", remedy="Go on with the embedding (--resume).")
+        yield read_arrays(_part(folder, number))
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the parts in a folder, and nothing else."""
+    for path in [*folder.glob("part-*.npz"), folder / ABOUT]:
+        path.unlink(missing_ok=True)
+
+
+def weights_digest(method: Method[Any]) -> str:
+    """Return a hash of everything that a method has learnt or worked out."""
+    digest = hashlib.sha256()
+    for name, value in sorted(method.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(value.detach().cpu().numpy()).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def vectors_of(part: Mapping[str, Array]) -> NodeVectors:
+    """Return the arrays of a part as what a method says of its nodes."""
+    named = {name: torch.from_numpy(array) for name, array in part.items() if name != "ids"}
+    channels = {name.removeprefix(_CHANNEL): each for name, each in named.items() if name.startswith(_CHANNEL)}
+    shares = named.get("channel_shares")
+    return NodeVectors(
+        named["vectors"],
+        named.get("fusion"),
+        named.get("structure_share"),
+        channels or None,
+        None if shares is None else dict(zip(channels, shares.tolist(), strict=True)),
+    )
+
+
+def _arrays(found: NodeVectors) -> dict[str, Array]:
+    """Return everything that a method says of some nodes as arrays by name."""
+    host = found.on_host()
+    tensors = {"vectors": host.vectors, "fusion": host.fusion, "structure_share": host.structure_share}
+    arrays = {name: each.numpy() for name, each in tensors.items() if each is not None}
+    arrays |= {f"{_CHANNEL}{name}": each.numpy() for name, each in (host.channels or {}).items()}
+    if host.channel_shares is not None:
+        arrays["channel_shares"] = np.array(list(host.channel_shares.values()))
+    return arrays
+
+
+def _part(folder: Path, number: int) -> Path:
+    return folder / f"part-{number:05}.npz"
+
+
+def _read_about(folder: Path) -> Any:
+    return read_json(folder / ABOUT) if (folder / ABOUT).exists() else None

@@ -1,0 +1,116 @@
+"""The whole graph on the device, or parts of it as they are needed: decided, and said, before anything is trained."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, NamedTuple
+
+import torch
+
+from fossil.errors import GraphError, SettingError
+from fossil.graph.graph import Graph
+from fossil.guard.budget import in_bytes
+from fossil.methods.base import Method
+from fossil.training.capabilities import EstimatesMemory, TrainsOnSamples, is_out_of_memory
+from fossil.training.memory import free_memory
+from fossil.training.placement import Placed, host_store, place
+from fossil.training.trainer import TrainingSettings
+
+
+class Prepared(NamedTuple):
+    """A graph as a method trains on it.
+
+    Attributes:
+        graph: what the method's `prepare` or `prepare_sampled` returned.
+        is_sampled: whether it was the latter.
+        places: where its arrays lie, if it was.
+        reason: why, in words, where nobody asked for it.
+    """
+
+    graph: Any
+    is_sampled: bool = False
+    places: tuple[Placed, ...] = ()
+    reason: str = ""
+
+    def describe(self, fan_out: int) -> str:
+        """Return in a line how steps are taken."""
+        shown = f"{fan_out} neighbours of a node at most" if fan_out else "all neighbours of a node"
+        where = "; ".join(map(str, self.places))
+        return f"sampled: steps read the surroundings of the sampled nodes, {shown}{self.reason}; {where}"
+
+
+def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device) -> Prepared:
+    """Bring a graph to where a method trains on it.
+
+    Raises:
+        SettingError: it is to be trained on samples, and cannot be.
+        GraphError: the whole graph does not fit, and there is no other way; before any memory is taken.
+    """
+    if training.sampled == "always":
+        return _sampled(model, graph, training, device, "")
+    other = training.sampled == "auto" and _can_sample(model)
+    free, least = free_memory(device), whole_bytes(graph)
+    if free is not None and least > free:
+        if not other:
+            raise GraphError(
+                f"{model.title} needs the whole graph on {device}: {graph.name} ({graph.num_nodes:,} nodes, "
+                f"{graph.num_edges:,} edges) takes at least {in_bytes(least)} there, and {in_bytes(free)} "
+                "are free.",
+                remedy=_HOW_TO_SAMPLE,
+            )
+        return _sampled(model, graph, training, device, f", because the whole graph takes {in_bytes(least)}")
+    try:
+        whole = model.prepare(graph, device)
+    except Exception as error:
+        if not (other and is_out_of_memory(error)):
+            raise
+        return _sampled(model, graph, training, device, ", because the whole graph does not fit")
+    needed = model.memory(whole) if isinstance(model, EstimatesMemory) else 0.0
+    if other and free is not None and needed > (left := free_memory(device) or 0):
+        del whole
+        gc.collect()
+        why = f", because a step on the whole graph takes {needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
+        return _sampled(model, graph, training, device, why)
+    return Prepared(whole)
+
+
+_HOW_TO_SAMPLE = "Use --method fossil_v2 or --method fossil_channels_v2, which can train on parts of a graph."
+
+
+def whole_bytes(graph: Graph) -> int:
+    """Return what features and edges of a graph take at least where a method has them all."""
+    features = 12 * graph.features.nnz if graph.has_sparse_features else 4 * graph.num_nodes * graph.num_features
+    return features + 12 * graph.num_edges
+
+
+def _can_sample(model: Method[Any]) -> bool:
+    if not isinstance(model, TrainsOnSamples):
+        return False
+    try:
+        model.check_sampled()
+    except SettingError:
+        return False
+    return True
+
+
+def _sampled(
+    model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device, reason: str
+) -> Prepared:
+    if not isinstance(model, TrainsOnSamples):
+        raise SettingError(
+            f"{model.title} needs the whole graph at every step, at least {in_bytes(whole_bytes(graph))} for "
+            f"{graph.name}, and cannot be trained on samples.",
+            remedy=f"{_HOW_TO_SAMPLE} Or leave --sampled out.",
+        )
+    model.check_sampled()
+    if graph.num_features == 0:
+        raise GraphError(
+            f"{graph.name} has no features.", remedy="Make some from the edges with --structural-features."
+        )
+    store, on_disk = host_store(graph, model.sights)
+    fan_out = training.fan_out or None
+    trial = model.prepare_sampled(store, device, fan_out)
+    step = model.memory(trial) if isinstance(model, EstimatesMemory) else 0.0
+    store, places = place(store, device, step, on_disk=on_disk)
+    moved = trial if device.type == "cpu" else model.prepare_sampled(store, device, fan_out)
+    return Prepared(moved, True, tuple(places), reason)

@@ -1,0 +1,71 @@
+"""Where the arrays of a graph lie while parts of it are trained on: on the card, in the host's memory, or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from fossil.graph.graph import Graph
+from fossil.guard.budget import in_bytes
+from fossil.sampling.store import GraphStore, Sight, free_bytes
+
+Where = Literal["the card", "pinned host memory", "memory", "disk"]
+
+_HOST = torch.device("cpu")
+_LEFT_FREE = 0.15  # of a memory, for what nobody counts
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One array, or a few that belong together.
+
+    Attributes:
+        name: such as `edges`.
+        size: bytes.
+        where: it lies there.
+    """
+
+    name: str
+    size: int
+    where: Where
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.name} ({in_bytes(self.size)}) in {self.where}".replace("in disk", "on disk").replace(
+            "in the card", "on the card"
+        )
+
+
+def place(store: GraphStore, device: torch.device, step: float, *, on_disk: bool) -> tuple[GraphStore, list[Placed]]:
+    """Move a graph's arrays to where there is room for them beside a step, edges first; return where they are.
+
+    Args:
+        store: the arrays on the host, in memory or mapped from files.
+        device: where steps are computed.
+        step: bytes that a step takes there.
+        on_disk: whether the arrays are mapped from files.
+    """
+    sizes = {"edges": store.edge_bytes, "features": store.features.bytes}
+    here: Where = "disk" if on_disk else "memory"
+    if device.type == "cpu":
+        return store, [Placed(name, size, here) for name, size in sizes.items()]
+    free, host = free_bytes(device), free_bytes(_HOST)
+    left = (1 - _LEFT_FREE) * (free or 0) - step
+    placed: list[Placed] = []
+    for name, size in sizes.items():
+        if size <= left:
+            store, where, left = store.moved(name, device), "the card", left - size
+        elif name == "features" and (host is None or size <= (1 - _LEFT_FREE) * host):
+            store, where = store.pinned(), "pinned host memory"
+        else:
+            where = here
+        placed.append(Placed(name, size, where))  # type: ignore[arg-type]
+    return store, placed
+
+
+def host_store(graph: Graph, sights: Sequence[Sight]) -> tuple[GraphStore, bool]:
+    """Return a graph's arrays as they are on the host, and whether they are mapped from files."""
+    return GraphStore.of(graph, sights=sights), hasattr(graph, "out_indptr")

@@ -1,0 +1,104 @@
+"""Runs on parts of a graph: when they are, what they say, and parts of vectors that are not made twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse as sp
+
+from fossil.errors import FossilError, GraphError, SettingError
+from fossil.graph.graph import Graph
+from fossil.methods.base import NodeVectors
+from fossil.runs import preparation
+from fossil.runs.fit import fit
+from fossil.runs.parts import read_parts, vectors_of, write_parts
+from fossil.runs.plan import plan_run
+from fossil.training.progress import Silent
+
+SMALL = {"hidden": 12, "width": 6, "num_anchors": 10, "subgraph_size": 4}
+
+
+def graph() -> Graph:
+    edges = np.triu(np.random.default_rng(0).random((60, 60)) < 0.2, 1)
+    features = np.random.default_rng(1).random((60, 5), dtype=np.float32)
+    return Graph("g", sp.csr_array((edges | edges.T).astype(np.float32)), features, np.arange(60))
+
+
+class Heard(Silent):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.said.append(text)
+
+
+def planned(out: Path | None = None, method: str = "fossil_v2", resume: bool = False, **training: Any) -> Any:
+    settings = SMALL if method.startswith("fossil") else None
+    wanted = {"epochs": 3, "device": "cpu"} | training
+    return plan_run(graph(), method=method, settings=settings, training=wanted, out=out, resume=resume)
+
+
+def test_a_run_on_samples_says_so_and_goes_on_as_one(tmp_path: Path) -> None:
+    heard = Heard()
+    result = fit(planned(tmp_path / "run", sampled="always", fan_out=2), heard)
+    assert any("2 neighbours of a node at most" in line and "features" in line for line in heard.said)
+    assert result.config.is_sampled and np.isfinite(result.vectors).all() and not (tmp_path / "run/parts").exists()
+    longer = fit(planned(tmp_path / "run", resume=True, epochs=5, sampled="always", fan_out=2))
+    straight = fit(planned(epochs=5, sampled="always", fan_out=2))
+    np.testing.assert_array_equal(longer.vectors, straight.vectors)
+    with pytest.raises(FossilError, match="fan_out was 2, is 3"):
+        fit(planned(tmp_path / "run", resume=True, epochs=6, sampled="always", fan_out=3))
+
+
+def test_samples_are_taken_where_the_whole_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not fit(planned()).config.is_sampled
+    monkeypatch.setattr(preparation, "whole_bytes", lambda graph: 1 << 60)
+    heard = Heard()
+    assert fit(planned(), heard).config.is_sampled
+    assert any("because the whole graph takes" in line for line in heard.said)
+    for method, training in (("bgrl", {}), ("fossil_v2", {"sampled": "never"})):
+        with pytest.raises(GraphError, match="needs the whole graph"):
+            fit(planned(method=method, **training))
+
+
+def test_methods_that_need_the_whole_graph_refuse_samples() -> None:
+    for method in ("bgrl", "fossil", "fossil_channels"):
+        with pytest.raises(SettingError, match="needs the whole graph"):
+            fit(planned(method=method, sampled="always"))
+
+
+class Rows:
+    """Embeds each node by its number, and counts what it was asked for."""
+
+    def __init__(self, broken_from: int = 10**9) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self.broken_from = broken_from
+
+    def rows(self, first: int, last: int) -> NodeVectors:
+        if first >= self.broken_from:
+            raise KeyboardInterrupt
+        self.asked.append((first, last))
+        numbers = torch.arange(first, last).float()
+        return NodeVectors(torch.stack([numbers, -numbers], 1), fusion=numbers, structure_share=numbers)
+
+
+def test_a_stopped_embedding_goes_on_with_the_missing_parts(tmp_path: Path) -> None:
+    ids, stopped, goes_on = np.array([f"n{i}" for i in range(25)]), Rows(broken_from=20), Rows()
+    with pytest.raises(KeyboardInterrupt):
+        write_parts(tmp_path, stopped, ids, "one", size=10)
+    with pytest.raises(FossilError, match="part-00002.npz is missing"):
+        list(read_parts(tmp_path))
+    write_parts(tmp_path, goes_on, ids, "one", size=10)
+    assert stopped.asked == [(0, 10), (10, 20)] and goes_on.asked == [(20, 25)]
+    parts = list(read_parts(tmp_path))
+    assert np.concatenate([part["ids"] for part in parts]).tolist() == ids.tolist()
+    assert torch.cat([vectors_of(part).vectors for part in parts])[:, 0].tolist() == list(range(25))
+    again = Rows()
+    write_parts(tmp_path, again, ids, "another training", size=10)
+    assert len(again.asked) == 3
