@@ -10,9 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browser import BROWSER, DRIVER, MISSING, chromium
-
 import fossil
+from browser import BROWSER, DRIVER, MISSING, chromium
 from fossil.datasets.synthetic import csbm
 from fossil.errors import FossilWarning
 from fossil.report.page import write_report

@@ -47,11 +47,10 @@ def write_graph(folder: Path) -> Path:
     ids = [f"{text}{number}" for number, text in enumerate(texts)] + [f"plain-{number}" for number in range(30)]
     short = [text for text in texts if len(text) < 1000 and text.strip() and "\x0b" not in text]
     header = ["id", *(f"{short[i]} column" for i in (0, 1, 5, 9, 12)), "team"]
-    rows = [
-        [key, str(number % 5), short[number % len(short)], str(number % 3), short[(number * 7) % 5], str(number % 2)]
-        + [f"{short[number % 3]} class"]
-        for number, key in enumerate(ids)
-    ]
+    rows = []
+    for number, key in enumerate(ids):
+        cells = [str(number % 5), short[number % len(short)], str(number % 3), short[number * 7 % 5], str(number % 2)]
+        rows.append([key, *cells, f"{short[number % 3]} class"])
     _write(folder / "nodes.csv", [header, *rows])
     count = len(ids)
     ends = [[ids[a], ids[(a + step) % count]] for a in range(count) for step in (1, 2, 3, 5)]

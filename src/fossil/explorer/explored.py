@@ -16,8 +16,7 @@ from fossil.graph.graph import Array
 from fossil.graph.structure import undirected
 from fossil.neighbours.base import Progress, unit_rows
 from fossil.report.columns import NodeColumn, columns_of
-from fossil.report.contract import NodeFacts, NodeNeighbours, Pair, Plan, RunMeta, Subgraph, Weight
-from fossil.report.contract import Fact as Attribute
+from fossil.report.contract import Fact, NodeFacts, NodeNeighbours, Pair, Plan, RunMeta, Subgraph, Weight
 from fossil.report.layout import layout_of
 from fossil.report.page import describe_run
 from fossil.report.subgraphs import NodeSubgraphs, as_subgraph, sampler_of, subgraphs_of
@@ -83,7 +82,7 @@ class ExploredRun:
             if name in _WEIGHTS or name.startswith(_CHANNEL):
                 weights.append(Weight(_WEIGHTS.get(name) or name.removeprefix(_CHANNEL), float(column.values[row])))
             else:
-                facts.append(Attribute(column.title, column.shown(row)))
+                facts.append(Fact(column.title, column.shown(row)))
         return NodeFacts(
             row=row,
             id=self.ids[row],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from http import HTTPStatus
+from importlib.metadata import version
 
 import numpy as np
 
-from fossil import __version__
 from fossil.explorer.asking import Query, RefusedError
 from fossil.explorer.explored import ExploredRun
 from fossil.explorer.serving import Answer, Routes, as_json
@@ -26,7 +26,7 @@ _UNSCORED = "Nothing is scored while a run is explored: fossil evaluate and foss
 def routes_of(explored: ExploredRun) -> Routes:
     """Return what the server of one run answers; `frontend/DATA.md` has the list."""
     meta = Meta(
-        version=__version__,
+        version=version("fossil-gnn"),
         kind="explore",
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         runs=[explored.meta],
@@ -50,6 +50,9 @@ def routes_of(explored: ExploredRun) -> Routes:
             raise RefusedError("There is no such column.", HTTPStatus.NOT_FOUND)
         return _binary(explored.columns[name].values)
 
+    def ids(query: Query) -> Answer:
+        return as_json([explored.ids[row] for row in of_run(query).numbers("rows", nodes, _MOST_IDS)])
+
     def find(query: Query) -> Answer:
         text, limit = of_run(query).text("text", _LONGEST_TEXT), query.number("limit", _MOST_FOUND + 1)
         return as_json(explored.ids.find(text, limit))
@@ -70,7 +73,7 @@ def routes_of(explored: ExploredRun) -> Routes:
         "api/meta": lambda query: told,
         "api/coordinates": coordinates,
         "api/column": column,
-        "api/ids": lambda query: as_json([explored.ids[row] for row in of_run(query).numbers("rows", nodes, _MOST_IDS)]),
+        "api/ids": ids,
         "api/find": find,
         "api/node": lambda query: as_json(plain(explored.node(of_run(query).number("row", nodes)))),
         "api/transport": transport,

@@ -149,7 +149,9 @@ def chosen_pairs(
     positive = _apart(random.permutation(linked)) if len(linked) else []
     close = usable(np.stack([np.repeat(anchors, near.shape[1]), near.ravel()], axis=1))
     close = close[unlike(close)] if len(close) else close
-    close = close[random.permutation(len(close))[:_CANDIDATES]]
+    anywhere = usable(random.choice(anchors, size=(4 * _CANDIDATES, 2)))
+    anywhere = anywhere[unlike(anywhere)] if len(anywhere) else anywhere
+    close = np.concatenate([random.permutation(close), anywhere])[:_CANDIDATES]  # classes may lie far apart
     found = _solved(run, subgraphs, place, positive, "positive", page_rows)
     rivals = _solved(run, subgraphs, place, close.tolist(), "negative", page_rows)
     rivals.sort(key=lambda pair: pair[0].value)
@@ -162,8 +164,9 @@ def chosen_pairs(
     by_class = "of one class" if labels is not None else "whatever they are"
     of_other = "of different classes, without an edge between them" if labels is not None else "without an edge"
     about = (
-        f"Positive pairs: neighbours {by_class}, drawn at random. Hardest negatives: nodes {of_other}, near by their "
-        f"vectors; of up to {_CANDIDATES} such pairs, drawn at random, those whose subgraphs are cheapest to transport."
+        f"Positive pairs: neighbours {by_class}, drawn at random. Hardest negatives: nodes {of_other}; "
+        f"of {_CANDIDATES} such pairs, drawn at random among nodes near by their vectors and, where these are too few, "
+        "among all, those whose subgraphs are cheapest to transport."
     )
     return [*found, *hardest], about
 
