@@ -130,7 +130,7 @@ class Room:
         if options.device.startswith("cuda") and not gpus:
             raise SettingError(
                 f"device={options.device!r} was asked for, and the Ray cluster has no GPU.",
-                remedy="Use --device cpu, or start its machines with --num-gpus.",
+                remedy="Use --device cpu, or add a machine with a GPU to it.",
             )
         on_gpu = bool(gpus) and options.device != "cpu"
         jobs = options.jobs or (gpus if on_gpu else max(1, cpus // (options.threads or 1)))
@@ -308,7 +308,7 @@ def _unreachable(address: str | None, reason: str) -> RunError:
     where = f"The Ray cluster at {address} cannot be reached" if address else "Ray cannot be started on this machine"
     return RunError(
         f"{where}: {reason.rstrip('.')}.",
-        remedy="Start one with `ray start --head`, and name its address with --address HOST:PORT; nothing was changed.",
+        remedy="Start one with Ray's command `ray start`, and name it with --address HOST:PORT; nothing was changed.",
     )
 
 
