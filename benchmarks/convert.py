@@ -4,10 +4,10 @@
     python benchmarks/convert.py --limit 8GB --memory 2GB         # the system refuses more than 8 GB to each
 
 The files are made once in a folder of their own: normal features, one column of categories, one of classes; sources
-uniform, targets skewed as squares of uniform numbers are. Each contender runs in a process of its own. `cpu` is the time
-that processors worked for it, which others on the machine hardly change. `rss` is what it held at most, pages of files
-included, which the system takes back when it needs them; `own` is what it held at most without those, which it cannot
-take back. A limit is one on the latter (RLIMIT_DATA): what goes beyond ends the process.
+uniform, targets skewed as squares of uniform numbers are. Each contender runs in a process of its own. `cpu` is the
+time that processors worked for it, which others on the machine hardly change. `rss` is what it held at most, pages of
+files included, which the system takes back when it needs them; `own` is what it held at most without those, which it
+cannot take back. A limit is one on the latter (RLIMIT_DATA): what goes beyond ends the process.
 """
 
 from __future__ import annotations
