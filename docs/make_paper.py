@@ -60,8 +60,8 @@ ITEMS = (
     Item("official", "Not in the paper: settings of the methods' official code beside the defaults here."),
     Item("costs", "Not in the paper: the time of a training, one at a time."),
     Item("comparison", "Not in the paper: `fossil_channels`, the default here, beside other methods on twelve graphs."),
-    Item("public_split", "Not in the paper: `fossil_channels` on the split that most figures of the literature are of."),
-    Item("geom_gcn_splits", "Not in the paper: `fossil_channels` on splits that figures of the literature are of."),
+    Item("public_split", "Not in the paper: `fossil_channels` on the split of the literature."),
+    Item("geom_gcn_splits", "Not in the paper: `fossil_channels` on ten splits of the literature."),
     Item("ablation_channels", "Not in the paper: what each part of `fossil_channels` is worth."),
 )  # fmt: skip
 
