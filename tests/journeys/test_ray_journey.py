@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -67,8 +68,12 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
         (tmp_path / name).mkdir()
         (tmp_path / name / "small.yaml").write_text(STUDY)
         write_npz(tmp_path / name / "own.npz", open_graph("csbm:nodes=50,features=8").graph)
+    # A secret of this cluster's own: what Ray may have left in the home folder belongs to others.
+    (tmp_path / "token").write_text(secrets.token_hex(32))
     return environment(
         {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"),
             "PATIENT": str(tmp_path),
             "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")]),
         }
@@ -111,6 +116,7 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path, surroundings: di
     try:
         # Both nodes are at a training. From here on graphs come through Ray alone.
         _wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2 or process.poll() is not None, "two trainings")
+        assert process.poll() is None, process.communicate()[1]
         victim = int(sorted(tmp_path.glob("*.pid"))[0].stem)
         (tmp_path / "ray" / "own.npz").unlink()
         os.kill(victim, signal.SIGKILL)

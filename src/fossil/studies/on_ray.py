@@ -278,7 +278,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     try:
         with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}):
             ray.init(address=address or "local", logging_level=logging.ERROR, log_to_driver=False, **alone)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         raise _unreachable(address, _last_line(error)) from error
     try:
         if threading.current_thread() is threading.main_thread():
