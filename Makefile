@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint mutants drill lock clean
+.PHONY: demo test lint docs dist try-dist mutants drill lock clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --out demo-run
@@ -19,6 +19,21 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, in build/site, made without the network; a broken link fails. What the theme says of its successor
+# with every build is in decision 43, and is switched off here.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "the site is in build/site: open build/site/index.html"
+
+# Wheel and source archive, in dist; without build isolation, which would fetch what no lock names.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+
+# Builds both, installs the wheel into an environment of its own, without extras, and tries it there.
+try-dist: $(STAMP)
+	$(BIN)/python tests/distribution/fresh.py
 
 # Plants faults in a copy of the tree and sees whether the tests notice. Hours for a large SAMPLE; it goes on where it was.
 SAMPLE ?= 200
@@ -50,4 +65,4 @@ lock:
 	  awk '/^[^ ]/ { kept = !/^(torch=|nvidia-|cuda-)/ } kept' $(VENV)/lock.txt; } > requirements.lock
 
 clean:
-	rm -rf $(VENV) demo-run
+	rm -rf $(VENV) demo-run build/site dist

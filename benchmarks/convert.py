@@ -4,9 +4,10 @@
     python benchmarks/convert.py --limit 8GB --memory 2GB         # the system refuses more than 8 GB to each
 
 The files are made once in a folder of their own: normal features, one column of categories, one of classes; sources
-uniform, targets skewed as squares of uniform numbers are. Each contender runs in a process of its own. `rss` is what it
-held at most, pages of files included, which the system takes back when it needs them; `own` is what it held at most
-without those, which it cannot take back. A limit is one on the latter (RLIMIT_DATA): what goes beyond ends the process.
+uniform, targets skewed as squares of uniform numbers are. Each contender runs in a process of its own. `cpu` is the
+time that processors worked for it, which others on the machine hardly change. `rss` is what it held at most, pages of
+files included, which the system takes back when it needs them; `own` is what it held at most without those, which it
+cannot take back. A limit is one on the latter (RLIMIT_DATA): what goes beyond ends the process.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def measure(code: str, limit: int | None) -> Record:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
-    began, own, rss = time.perf_counter(), 0, 0
+    began, before, own, rss = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN), 0, 0
     child = subprocess.Popen([sys.executable, "-c", code], preexec_fn=bound, stderr=subprocess.PIPE, text=True)
     while child.poll() is None:
         held = _held(child.pid)
@@ -80,8 +81,10 @@ def measure(code: str, limit: int | None) -> Record:
         time.sleep(0.02)
     assert child.stderr is not None
     said = child.stderr.read().strip().splitlines()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "seconds": round(time.perf_counter() - began, 2),
+        "cpu": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2),
         "rss": rss,
         "own": own,
         "failed": said[-1][:200] if child.returncode else "",
@@ -117,7 +120,7 @@ def main() -> None:
         tables = folder / f"{arguments.nodes}-{arguments.edges}-{arguments.features}-{arguments.seed}"
         if not tables.exists():
             make_tables(tables, arguments.nodes, arguments.edges, arguments.features, arguments.seed)
-        print(f"{'':12}{'seconds':>9}{'rss':>10}{'own':>10}   limit {arguments.limit or 'none'}")
+        print(f"{'':12}{'seconds':>9}{'cpu':>9}{'rss':>10}{'own':>10}   limit {arguments.limit or 'none'}")
         for name in arguments.only or CONTENDERS:
             out = folder / "converted"
             shutil.rmtree(out, ignore_errors=True)
@@ -134,7 +137,7 @@ def main() -> None:
             with arguments.results.open("a") as stream:
                 stream.write(json.dumps(record) + "\n")
             print(
-                f"{name:12}{found['seconds']:9.1f}{in_bytes(found['rss']):>10}{in_bytes(found['own']):>10}"
+                f"{name:12}{found['seconds']:9.1f}{found['cpu']:9.1f}{in_bytes(found['rss']):>10}{in_bytes(found['own']):>10}"
                 f"   {found['failed']}"
             )
 

@@ -28,7 +28,7 @@ from fossil.methods.registry import get_method
 from fossil.runs.plan import resolve_settings
 from fossil.settings import parse_assignments
 from fossil.training.devices import resolve_device
-from fossil.training.distributed import company
+from fossil.training.distributed import company, depart
 from fossil.training.trainer import Trainer
 from measuring import Ledger, Record, parser, ready, table
 
@@ -54,7 +54,8 @@ def main() -> None:
     }
     wanted["set"] = parse_assignments(arguments.assignments)
     if arguments.out is not None:
-        return train(wanted | {"method": arguments.methods[0]}, arguments.out)
+        train(wanted | {"method": arguments.methods[0]}, arguments.out)
+        depart()
     cases = [(1, arguments.threads)]
     for number in arguments.processes:
         if number > 1:
@@ -69,7 +70,6 @@ def main() -> None:
                 if record is not None:
                     records.append(record)
         show(method, records, ledger)
-    return None
 
 
 def launched(case: Record, folder: Path) -> Record:

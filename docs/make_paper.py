@@ -58,8 +58,10 @@ ITEMS = (
     Item("large", "Table 7 of the paper: large graphs."),
     Item("directions", "Not in the paper, which does not say which way edges count: three graphs both ways."),
     Item("official", "Not in the paper: settings of the methods' official code beside the defaults here."),
-    Item("costs", "Not in the paper: time and memory of a training, one at a time."),
+    Item("costs", "Not in the paper: the time of a training, one at a time."),
     Item("comparison", "Not in the paper: `fossil_channels`, the default here, beside other methods on twelve graphs."),
+    Item("public_split", "Not in the paper: `fossil_channels` on the split of the literature."),
+    Item("geom_gcn_splits", "Not in the paper: `fossil_channels` on ten splits of the literature."),
     Item("ablation_channels", "Not in the paper: what each part of `fossil_channels` is worth."),
 )  # fmt: skip
 
@@ -131,7 +133,14 @@ def item_page(item: Item, folder: Path, results: Results | None) -> str:
 def circumstances(results: Results) -> str:
     """Return how much of a study was measured, on what, and what failed."""
     study, records = results.plan.study, list(results.records.values())
-    wanted = len(results.plan.rows) * len(results.plan.columns) * len(study.seeds)
+    plan = results.plan
+    possible = [
+        (row, column)
+        for row in range(len(plan.rows))
+        for column in range(len(plan.columns))
+        if column not in plan.unreadable and (row, column) not in plan.impossible
+    ]
+    wanted = len(possible) * len(study.seeds)
     places = {(cell.row, cell.column, cell.seed) for cell in results.plan.cells if results.state(cell) == "done"}
     versions = sorted({record.torch for record in records if record.torch})
     devices = sorted({record.device for record in records if record.device})

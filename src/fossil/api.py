@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from fossil.methods.registry import Kind
 from fossil.report.terminal import PlainConsole
 from fossil.runs.embeddings import FitResult
 from fossil.runs.fit import fit
+from fossil.runs.loggers.base import Logger
+from fossil.runs.loggers.registry import get_loggers
 from fossil.runs.plan import plan_run
 from fossil.runs.run import Run
 from fossil.training.progress import LiveReporter, Silent
@@ -42,6 +44,7 @@ def embed(
     force: bool = False,
     use_recipe: bool = True,
     progress: bool = False,
+    loggers: Iterable[str | Logger] = (),
     **reading: Any,
 ) -> FitResult:
     """Learn a vector for every node of a graph.
@@ -73,6 +76,8 @@ def embed(
         force: replace the run in `out`.
         use_recipe: apply the settings published for this graph, if any.
         progress: show a progress bar.
+        loggers: other programs that show how training goes: `"tensorboard"`, `"mlflow"` or `"wandb"`, with a place
+            behind a colon (`"tensorboard:curves"`), or a `fossil.runs.loggers.base.Logger` of the caller's own.
         **reading: further arguments of `fossil.open_graph`, such as `edges` or `structural_features`.
 
     Returns:
@@ -107,7 +112,8 @@ def embed(
         roles=roles,
         **reading,
     )
-    return fit(plan, LiveReporter(PlainConsole(stderr=True)) if progress else Silent())
+    reporter = LiveReporter(PlainConsole(stderr=True)) if progress else Silent()
+    return fit(plan, reporter, get_loggers(loggers))
 
 
 def load(path: str | Path) -> Run:

@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Iterable
 
 SWITCHES = (
-    "attach", "features", "force", "missing-indicator", "mps", "recipe", "records", "replay", "resume", "retry-failed",
-    "structural-features", "tables",
+    "attach", "exact", "features", "force", "missing-indicator", "mps", "recipe", "records", "replay", "resume",
+    "retry-failed", "structural-features", "tables",
 )  # fmt: skip
 """Flags without a value; `no-` in front turns one off."""
 TREATMENTS = (

@@ -31,6 +31,17 @@ def printable(text: str) -> str:
     return "".join(_escaped(sign) if _acts(sign) else sign for sign in text)
 
 
+def shortened(name: str, longest: int = 40) -> str:
+    """Return the beginning and the end of a long name: those that differ at one end alone stay apart.
+
+    >>> shortened("a" * 30 + "b" * 30)
+    'aaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbb'
+    """
+    name = name.strip()
+    half = longest // 2
+    return name if len(name) <= longest else f"{name[:half]}…{name[len(name) - half + 1 :]}"
+
+
 def _acts(sign: str) -> bool:
     return unicodedata.category(sign) in _UNSAFE and sign not in _JOINERS
 

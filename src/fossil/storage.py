@@ -11,6 +11,7 @@ import io
 import json
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,6 +73,47 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     finally:
         if made:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def taking_name(path: Path) -> Iterator[Path]:
+    """Yield a free name beside `path` for a file or a folder to be written under; it takes the name `path` in the end.
+
+    What stands at `path` is replaced then, and left as it is where the block raises.
+
+    Raises:
+        RunError: the operating system refused.
+    """
+    temporary, before = (path.with_name(f".{path.name}.{secrets.token_hex(6)}.{end}") for end in ("part", "old"))
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            _sync(temporary)
+            if path.is_dir():  # no folder takes the name of one that is not empty
+                path.rename(before)
+            temporary.rename(path) if temporary.is_dir() else temporary.replace(path)
+    except BaseException:
+        if before.exists() and not path.exists():
+            before.rename(path)
+        raise
+    finally:
+        _remove(temporary)
+        _remove(before)
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or those of a folder, reach the disk."""
+    for file in path.iterdir() if path.is_dir() else [path]:
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -38,6 +38,7 @@ def people(*, gaps: bool = False, ids: str = "text") -> pd.DataFrame:
                 "text": [f"n{number:03d}" for number in random.permutation(NODES)],
                 "numbers": random.permutation(NODES) * 7 - 50,
                 "rows": np.arange(NODES),
+                "counted": np.arange(NODES) - 30,
             }[ids],
             "age": random.normal(40, 12, NODES).round(3),
             "income": np.exp(random.normal(8, 3, NODES)) * 1e6,
@@ -120,7 +121,7 @@ def _compare_plans(found: Any, whole: LoadedGraph) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv.gz", "parquet"])
-@pytest.mark.parametrize("ids", ["text", "numbers", "rows"])
+@pytest.mark.parametrize("ids", ["text", "numbers", "rows", "counted"])
 def test_every_form_and_kind_of_id(tmp_path: Path, form: str, ids: str) -> None:
     nodes = people(ids=ids)
     compare(written(tmp_path / "people", form, nodes, ties(nodes)), tmp_path / "out", label="team")
@@ -207,7 +208,7 @@ def test_half_precision_is_the_rounded_features(tmp_path: Path) -> None:
     nodes = people().drop(columns=["income"])
     folder = written(tmp_path / "people", "parquet", nodes, ties(nodes))
     whole = read_graph(folder, label="team").graph
-    half = convert(folder, tmp_path / "out", label="team", features="float16")
+    half = convert(folder, tmp_path / "out", label="team", feature_type="float16")
     np.testing.assert_allclose(half.features, whole.features.astype(np.float16), rtol=1e-3, atol=1e-3)
 
 

@@ -15,6 +15,8 @@ from fossil.datasets.catalog import names
 from fossil.evaluation.protocol import PROTOCOLS
 from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import get_method, methods
+from fossil.runs.exports.registry import exporters
+from fossil.runs.loggers.registry import loggers
 
 AS_MODULE = (sys.executable, "-m", "fossil")
 AS_SCRIPT = (sys.executable, "-c", "from fossil.cli.main import run; run()")  # what the installed script does
@@ -59,6 +61,8 @@ def test_a_shell_can_complete_what_has_a_name() -> None:
     settings = [f"{name}=" for name in get_method("dgi").Config.model_fields]
     assert offered("fossil embed cora --method dgi --set ") == settings
     assert offered("fossil evaluate run --protocol ") == list(PROTOCOLS)
+    assert offered("fossil export run --to ") == sorted(exporters())
+    assert offered("fossil embed cora --log ") == sorted(loggers())
 
 
 def test_a_path_is_left_to_the_shell(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from fossil.ops.features import FeatureMatrix
 from fossil.ops.infonce import node_contrast
 from fossil.ops.ranks import Ranks, divided_among, gathered
 from fossil.readers.source import open_graph
-from fossil.training.distributed import average_gradients, company
+from fossil.training.distributed import average_gradients, company, depart
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -127,3 +127,4 @@ def main(out: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    depart()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import Any
 
 import torch
 
@@ -15,19 +16,23 @@ from fossil.cli.main import run
 from fossil.methods.base import Record
 from fossil.training.trainer import Trainer
 
-RANK, STEP, TROUBLE = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 take_step = Trainer._minimise
 
 
-def _minimise(trainer: Trainer, *arguments: object) -> Record:
-    if trainer.ranks.rank == RANK and trainer.steps == STEP:
-        if TROUBLE == "memory":
-            raise torch.OutOfMemoryError("no room")
-        os.kill(os.getpid(), getattr(signal, TROUBLE))
-    return take_step(trainer, *arguments)  # type: ignore[arg-type]
+def troubled(rank: int, step: int, trouble: str) -> Any:
+    """Return a step that is like any other, but for one of one process."""
+
+    def minimise(trainer: Trainer, *arguments: Any) -> Record:
+        if (trainer.ranks.rank, trainer.steps) == (rank, step):
+            if trouble == "memory":
+                raise torch.OutOfMemoryError("no room")
+            os.kill(os.getpid(), getattr(signal, trouble))
+        return take_step(trainer, *arguments)
+
+    return minimise
 
 
 if __name__ == "__main__":
-    Trainer._minimise = _minimise  # type: ignore[method-assign,assignment]
+    Trainer._minimise = troubled(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])  # type: ignore[method-assign]
     sys.argv[1:] = sys.argv[4:]
     run()

@@ -120,7 +120,7 @@ def told_to_stop(number: int) -> Callable[[Path], Said]:
         training = begun(folder)
         assert not (folder / "run" / "checkpoint.safetensors").exists()
         training.send(number)
-        training.wait()
+        assert training.wait(), "it goes on"
         assert (folder / "run" / "checkpoint.safetensors").exists(), "every epoch was lost"
         return Said(training.status or 0, training.words)
 

@@ -524,11 +524,44 @@ def empty_map(out: Path) -> None:
     (out / "map.png").write_bytes(b"")
 
 
+def exported(out: Path) -> None:
+    out.with_name("out.csv").write_text("the only copy")
+
+
+def other_files(out: Path) -> None:
+    (out.parent / "mine").mkdir()
+    (out.parent / "mine" / "thesis.txt").write_text("the only copy")
+
+
+after_run("an export over a file", "export", "out", "--to", "csv", spoil=exported)
+after_run("an export of an unfinished run", "export", "out", "--to", "csv", spoil=unfinish)
+after_run("an export in an unknown form", "export", "out", "--to", "parket")
+after_run("an export over a folder", "export", "out", "--to", "csv", "--out", "out", "--force")
+after_run(
+    "a projector over other files",
+    "export",
+    "out",
+    "--to",
+    "tensorboard",
+    "--out",
+    "mine",
+    "--force",
+    spoil=other_files,
+)
+after_run("an export of what is no run", "export", "town", "--to", "csv")
 after_run("a map over another one", "map", "out", spoil=empty_map)
 after_run("a map of an unfinished run", "map", "out", spoil=unfinish)
 after_run("a map as a file of another kind", "map", "out", "--out", "town.jpg")
 after_run("a map in an unknown colour", "map", "out", "--colour", "lable")
 
+
+# Logs.
+
+in_town("an unknown program to log to", "--log", "tensorbord")
+in_town("a program to log to, twice", "--log", "wandb:one", "--log", "wandb:two")
+case("a log of a method without training")(
+    lambda folder: ["embed", "digits", "--method", "prop", "--out", "out", "--log", "tensorboard"]
+)
 
 # Trained runs and new nodes.
 

@@ -88,6 +88,12 @@ def walk(folder: Path) -> Iterator[tuple[tuple[str, ...], int]]:
     outside = ("evaluate", "--vectors", f"{run}/embeddings.npz", "--graph", f"{run}/graph.npz", *score[2:])
     yield outside, 0
     yield ("evaluate", "--vectors", f"{town}/nodes.csv", "--graph", f"{run}/graph.npz"), 2
+    for form in ("anndata", "csv", "numpy", "parquet", "tensorboard", "word2vec"):
+        yield ("export", run, "--to", form, "--out", f"{run}-{form}"), 0
+        yield ("export", run, "--to", form, "--out", f"{run}-{form}"), 2
+    yield ("export", run, "--to", HOSTILE), 2
+    yield (*embed, "--out", f"{run}-l", "--log", f"tensorboard:{run}-curves"), 0
+    yield (*embed, "--out", f"{run}-l", "--log", HOSTILE), 2
     yield ("map", run, "--out", f"{run}.svg"), 0
     yield ("map", run, "--out", f"{run}.svg"), 2
     yield ("map", run, "--out", f"{run}.{HOSTILE.replace('/', '')}"), 2

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Prepare, str]] = {
     "a damaged record": (with_store(damaged_record), "is damaged"),
     "two studies of one name": (with_store(another_study), "is a study called 'small' too"),
     "a file where the store should be": (store_in_the_way, "holds something else than records"),
-    "records of something else": (records_of_something_else, "is no record of a training"),
+    "records of something else": (records_of_something_else, "is no record that this version reads"),
     "no figure": (with_text("seeds: 1", "seeds: 1", "figure"), "asks for no figure"),
     "no such device": (with_text("seeds: 1", "seeds: 1", "run", "--device", "abacus"), "no device"),
     "no such table": (with_text("seeds: 1", "seeds: 1", "table", "--table", "seconds"), "no table 'seconds'"),

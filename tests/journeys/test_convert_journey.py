@@ -71,7 +71,7 @@ def test_the_vectors_are_those_of_the_tables(tables: Path, tmp_path: Path) -> No
 
 
 def test_half_precision_features_are_trained_on(tables: Path, tmp_path: Path) -> None:
-    disk = fossil.convert(tables, tmp_path / "disk", label="team", features="float16")
+    disk = fossil.convert(tables, tmp_path / "disk", label="team", feature_type="float16")
     for method in ("prop", "dgi"):
         assert np.isfinite(fossil.embed(disk, method=method, device="cpu").vectors[:, 0]).all()
 

@@ -39,6 +39,9 @@ class Played:
         with np.load(self.folder / name / "embeddings.npz") as stored:
             return {key: stored[key] for key in stored.files}
 
+    def weights(self, name: str) -> bytes:
+        return (self.folder / name / "weights.safetensors").read_bytes()
+
     def history(self, name: str) -> list[dict[str, float]]:
         lines = (self.folder / name / "history.jsonl").read_text().splitlines()
         return [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in lines]
@@ -81,12 +84,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return Played(folder, results)
 
 
-def assert_same_run(played: Played, name: str) -> None:
-    expected, found = played.arrays("whole"), played.arrays(name)
+def assert_same_run(played: Played, name: str, as_what: str = "whole") -> None:
+    expected, found = played.arrays(as_what), played.arrays(name)
     assert found.keys() == expected.keys()
     for key in expected:
         assert np.array_equal(found[key], expected[key]), key
-    assert played.history(name) == played.history("whole")
+    assert played.weights(name) == played.weights(as_what)
+    assert played.history(name) == played.history(as_what)
     assert not list((played.folder / name).rglob("*.part"))
 
 
@@ -152,11 +156,15 @@ def test_scores_of_fewer_epochs_do_not_survive_more(played: Played) -> None:
 
 
 def test_a_disk_that_filled_up_and_has_space_again(played: Played) -> None:
-    out = played.folder / "full"
-    arguments = command(played.folder / "town", out, "--set", "hidden=200", epochs=3)
-    assert in_process(*arguments, largest_file=20_000).status == 2
-    assert here(*arguments, "--resume").status == 0
+    full, roomy = (
+        command(played.folder / "town", played.folder / name, "--set", "hidden=200", epochs=3)
+        for name in ("full", "roomy")
+    )
+    refused = in_process(*full, largest_file=20_000)
+    assert refused.status == 2 and "Could not write" in refused.line("error")
+    assert here(*full, "--resume").status == here(*roomy).status == 0
     assert [record["epoch"] for record in played.history("full")] == [1, 2, 3]
+    assert_same_run(played, "full", "roomy")
 
 
 def test_ctrl_c_says_how_to_go_on(played: Played) -> None:

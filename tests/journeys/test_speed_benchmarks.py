@@ -116,3 +116,16 @@ def test_several_processes_are_measured_beside_one(tmp_path: Path) -> None:
     assert all(each["step_ms"] > 0 and each["processor_ms"] > 0 for each in records)
     assert records[2]["apart"] < 1e-4
     assert [row[:2] for row in rows_of(text, "processes")] == [["1", "1"], ["1", "2"], ["2", "1"]]
+
+
+def test_an_explored_run_is_measured_beside_the_exact_search(tmp_path: Path) -> None:
+    path = tmp_path / "explore.jsonl"
+    asked = ["--nodes", "300", "--requests", "3", "--folder", str(tmp_path / "runs")]
+    text = run("explore.py", path, *asked, small=())
+    (record,) = records_of(path)
+    assert record["search"]["recall_at_10"] > 0.9 and record["search"]["exact"]["p99"] > 0
+    assert set(record["milliseconds"]) == {"node", "plan", "find", "table"}
+    assert all(times["most"] >= times["p99"] >= times["median"] > 0 for times in record["milliseconds"].values())
+    assert record["busy_mb"]["VmRSS"] >= record["busy_mb"]["RssAnon"] > 10
+    (row,) = rows_of(text, "nodes")
+    assert row[0] == "300" and len(row) == 13

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fault import Planted
 from mutate import EXPLAINED, RECORDS, Mutant, Workshop, planted, read, run, sampled, table
 from operators import changes, is_same_program
-from planted import PLANTED, Planted
+from planted import PLANTED
 from seen import CORE, ROOT, seen_by
 
 SOURCE = """

@@ -62,6 +62,7 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def parse(words: list[str]) -> Any:
     """Let the command line parse `words` without running anything."""
+    assert "--install-completion" not in words, "it would write to the shell's set-up while it is parsed"
     command: Any = typer.main.get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]

@@ -30,6 +30,7 @@ from fossil.errors import (
 )
 from fossil.graph.findings import Treatment
 from fossil.readers.read import read_graph
+from fossil.studies.work import Options
 
 PACKAGE = Path(fossil.__file__).parent
 KINDS = (DataError, EvaluationError, FossilError, GraphError, RunError, SettingError, TransportError, UnknownNodeError)
@@ -71,7 +72,8 @@ def options() -> dict[str, Any]:
 
 
 def keywords() -> set[str]:
-    calls = (fossil.embed, fossil.evaluate, read_graph, fossil.Run.embed)
+    runs = (fossil.Run.embed, fossil.Run.neighbours)
+    calls = (fossil.convert, fossil.embed, fossil.evaluate, read_graph, Options, *runs)
     return {name for call in calls for name in inspect.signature(call).parameters} | set(Treatment.model_fields)
 
 

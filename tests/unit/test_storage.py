@@ -95,6 +95,24 @@ def test_umask_says_who_may_read_a_file(tmp_path: Path, mask: int) -> None:
     assert found == plain == 0o666 & ~mask
 
 
+def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, bytes]] = []
+    sync, replace = os.fsync, Path.replace
+
+    def syncing(descriptor: int) -> None:
+        done.append(("synced", Path(f"/proc/self/fd/{descriptor}").read_bytes()))
+        sync(descriptor)
+
+    def replacing(path: Path, target: Path) -> Path:
+        done.append(("named", path.read_bytes()))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(Path, "replace", replacing)
+    write_bytes(tmp_path / "c.bin", b"all of it")
+    assert done == [("synced", b"all of it"), ("named", b"all of it")]
+
+
 def test_the_old_file_stands_until_the_new_one_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")

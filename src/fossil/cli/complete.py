@@ -45,6 +45,20 @@ def protocols() -> list[str]:
     return list(PROTOCOLS)
 
 
+def exports() -> list[str]:
+    """Return the names of the exports."""
+    from fossil.runs.exports.registry import exporters
+
+    return sorted(exporters())
+
+
+def loggers() -> list[str]:
+    """Return the names of the loggers."""
+    from fossil.runs.loggers.registry import loggers
+
+    return sorted(loggers())
+
+
 def _method(context: typer.Context) -> Kind | None:
     from fossil.methods.registry import methods
 

@@ -95,7 +95,7 @@ def convert(
         help="A folder with nodes and edges, as files or as folders of part files; or a node table.",
     ),
     out: Path = typer.Option(..., "--out", help="Folder to write; a conversion that was stopped goes on there."),
-    features: str = typer.Option("float32", "--features", help="How features are stored: float32 or float16."),
+    feature_type: str = typer.Option("float32", "--feature-type", help="How features are stored: float32 or float16."),
     memory: str | None = typer.Option(
         None, "--memory", help="How much to use, such as 8GB; else half of what is free."
     ),
@@ -127,7 +127,7 @@ def convert(
             roles=reading.parse_roles(columns),
             label=label,
             treatment=reading.treatment(context),
-            features=features,
+            feature_type=feature_type,
             memory=memory,
             force=force,
             told=told,

@@ -21,7 +21,10 @@ def command() -> None:
         console.print(f"  {package:18}{version}")
     gpus = [describe_device(torch.device("cuda", i)) for i in range(torch.cuda.device_count())]
     console.print(f"CPU threads: {torch.get_num_threads()}; GPUs: {', '.join(gpus) or 'none'}")
-    extras = {"tables": "pyarrow", "plot": "matplotlib", "cpu": "numba", "pyg": "torch_geometric", "search": "optuna"}
+    extras = {
+        "tables": "pyarrow", "plot": "matplotlib", "cpu": "numba", "pyg": "torch_geometric", "search": "optuna",
+        "anndata": "anndata", "tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb",
+    }  # fmt: skip
     for extra, package in extras.items():
         have = importlib.util.find_spec(package) is not None
         state = "installed" if have else f"missing: pip install 'fossil-gnn[{extra}]'"

@@ -75,6 +75,13 @@ def command(
     picture: bool = typer.Option(
         False, "--map", help="Also draw a 2-D map of the embeddings (map.png); `fossil map` does it later."
     ),
+    logs: list[str] = typer.Option(
+        [],
+        "--log",
+        metavar="NAME[:PLACE]",
+        autocompletion=complete.loggers,
+        help="Also log every epoch to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated.",
+    ),
     edges: reading.Edges = None,
     label: reading.Label = None,
     columns: reading.Columns = [],  # noqa: B006
@@ -101,6 +108,7 @@ def command(
     """Learn a vector for every node of a graph."""
     from fossil.cli.show import plain_console, show_graph, show_result
     from fossil.runs.fit import assist, fit
+    from fossil.runs.loggers.registry import get_loggers
     from fossil.runs.plan import plan_run
     from fossil.settings import parse_assignments
     from fossil.training.progress import LiveReporter
@@ -116,6 +124,7 @@ def command(
         from fossil.report.map import check_map, draw_map
 
         check_map(out / "map.png", force=True)
+    wanted = get_loggers(logs)
     plan = plan_run(
         source,
         method=method,
@@ -152,7 +161,7 @@ def command(
             console.print(line)
         return None
     console.print(plan.describe())
-    result = fit(plan, LiveReporter(console), ranks)
+    result = fit(plan, LiveReporter(console), wanted, ranks)
     if picture:
         draw_map(out / "map.png", result)
     show_result(console, result)

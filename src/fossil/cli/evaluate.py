@@ -73,7 +73,7 @@ def command(
     ),
 ) -> None:
     """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
-    from fossil.cli.show import plain_console, scoring_bar, show_table
+    from fossil.cli.show import plain_console, progress_bar, show_table
     from fossil.evaluation.evaluate import evaluate
     from fossil.report.scores import scores_table
 
@@ -82,7 +82,7 @@ def command(
         raise SettingError(
             "There is nothing to score.", remedy="Name run folders, or --vectors FILE with --graph INPUT."
         )
-    with scoring_bar() as progress:
+    with progress_bar("scoring") as progress:
         rows = evaluate(
             [*(runs or []), *outside],
             protocol=protocol,

@@ -12,10 +12,10 @@ from typing import TextIO
 import typer
 
 from fossil import __version__
-from fossil.cli import data, doctor, embed, evaluate, methods, search, study
+from fossil.cli import data, doctor, embed, evaluate, explore, export, methods, neighbours, report, search, study
 from fossil.cli import map as map_
 from fossil.cli.ending import Status, explained, own_up, refuse, say
-from fossil.cli.together import follows
+from fossil.cli.together import depart, follows
 from fossil.errors import FossilError, FossilWarning
 from fossil.printable import DEGRADE
 from fossil.runs.interrupts import Interrupts, hearing_interrupts
@@ -31,6 +31,10 @@ app.command("embed")(embed.command)
 app.command("evaluate")(evaluate.command)
 app.command("search")(search.command)
 app.command("map")(map_.command)
+app.command("report")(report.command)
+app.command("explore")(explore.command)
+app.command("neighbours")(neighbours.command)
+app.command("export")(export.command)
 app.command("methods")(methods.command)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")
@@ -63,8 +67,8 @@ def run() -> None:
             status = app(prog_name="fossil", standalone_mode=False) or Status.DONE  # also as `python -m fossil`
             if sys.stdout is not None:  # which is so where it was closed
                 sys.stdout.flush()
-        except SystemExit:
-            raise  # what was to be said is said
+        except SystemExit as end:  # what was to be said is said
+            depart(end)
         except BrokenPipeError:
             status = Status.UNHEARD
         except BaseException as error:
@@ -74,7 +78,7 @@ def run() -> None:
     if status == Status.INTERRUPTED:  # Ctrl-C, or a signal like it, outside the training loop
         say("interrupted", "what is on disk is whole; a run goes on with --resume")
         status = interrupts.exit_status
-    sys.exit(status)
+    depart(SystemExit(status))
 
 
 def _let_go_of_output() -> None:

@@ -40,15 +40,15 @@ def show_table(console: Console, table: Table, form: Format) -> None:
 
 
 @contextmanager
-def scoring_bar() -> Iterator[Callable[[float], None]]:
-    """Show on a terminal which share of the scoring is done, and nothing elsewhere; yields what to tell it to."""
+def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
+    """Show on a terminal which share of something is done, and nothing elsewhere; yields what to tell it to."""
     from rich.progress import Progress
 
     from fossil.report.terminal import PlainConsole
 
     console = PlainConsole(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("scoring", total=1.0)
+        task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
 

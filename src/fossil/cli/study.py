@@ -195,16 +195,16 @@ def import_(
     file: File,
     records: list[Path] = typer.Argument(..., metavar="RECORDS", help="Files of JSON records, one a line."),
 ) -> None:
-    """Take over trainings that were done elsewhere: other stores' records, and those of benchmarks/accuracy.py."""
+    """Take over trainings that were done elsewhere, from files that `export --records` wrote."""
     from fossil.cli.show import plain_console
     from fossil.studies.imports import import_records
     from fossil.studies.plan import open_study
     from fossil.studies.store import Store
 
-    plan, graphs = open_study(file)
+    plan, _ = open_study(file)
     store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
     for path in records:
-        taken = import_records(plan, graphs, store, path)
+        taken = import_records(plan, store, path)
         plain_console().print(f"{path}: {taken}")
 
 

@@ -43,12 +43,13 @@ def evaluate(
     nodes_per_class: int | None = None,
     device: str = "auto",
     progress: Progress = silent,
+    keep: bool = True,
 ) -> list[Row]:
     """Score runs, folders or results of `fossil.embed`, by a linear probe; runs that differ in their seed share a row.
 
     In a row of several runs each encoder is scored on the split of its own seed, as the paper does; a single run is
     scored on ten splits. A run that was trained on labels is scored on the split they come from and on no other. Every
-    raw value is written to `scores-PROTOCOL.json` in its run folder, where there is one.
+    raw value is written to `scores-PROTOCOL.json` in its run folder, where there is one and `keep` is not False.
 
     Args:
         runs: one run or several: folders, `Run`s, what `fossil.embed` returned, or what
@@ -62,6 +63,7 @@ def evaluate(
         nodes_per_class: train on this many nodes of each class, on every graph.
         device: where the probes are fitted.
         progress: told now and then which share of all scoring is done.
+        keep: write raw values to the run folders.
 
     Raises:
         EvaluationError: a run has no labels or not the published splits, its splits cannot be drawn, it was trained on
@@ -81,7 +83,7 @@ def evaluate(
     given = [runs] if isinstance(runs, Scorable | str | Path) else list(runs)
     opened = [subject_of(Run.open(run) if isinstance(run, str | Path) else run) for run in given]
     rule = _rule(opened, protocol, nodes_per_class)
-    return _rows(opened, rule, splits, features, device, progress)
+    return _rows(opened, rule, splits, features, device, progress, keep)
 
 
 def evaluate_runs(
@@ -129,6 +131,7 @@ def _rows(
     features: bool | None,
     device: str,
     progress: Progress = silent,
+    keep: bool = True,
 ) -> list[Row]:
     task, target = NodeClassification(protocol), str(resolve_device(device))
     for subject in subjects:
@@ -141,7 +144,7 @@ def _rows(
     for members, has in zip(grouped, compared, strict=True):
         first = members[0]
         count = splits or (SPLITS_OF_A_SINGLE_RUN if len(members) == 1 else 1)
-        scores = {member.seed: _score(member, task, count, target, next(parts)) for member in members}
+        scores = {member.seed: _score(member, task, count, target, next(parts), keep) for member in members}
         every_split = list(dict.fromkeys(score.seed for of_one in scores.values() for score in of_one))
         majority = task.baseline(first.graph, every_split)
         fair = [metric.name for metric in task.metrics if metric.fair]
@@ -179,14 +182,14 @@ def _parts(whole: Progress, count: int) -> Iterator[Progress]:
 
 
 def _score(
-    subject: Subject, task: NodeClassification, splits: int, device: str, progress: Progress
+    subject: Subject, task: NodeClassification, splits: int, device: str, progress: Progress, keep: bool
 ) -> list[SplitScore]:
-    """Score one encoder and keep every raw value in its folder, where it has one."""
+    """Score one encoder and, where that is asked for, keep every raw value in its folder, where it has one."""
     seeds, trained_on = subject.split_seeds(splits, task.protocol), subject.trained_on
     scores = task.score(subject.vectors, subject.graph, seeds, trained_on=trained_on, device=device, progress=progress)
     if trained_on is None and task.protocol.rows == "as they are":
         _warn_of_uneven_lengths(subject, task.protocol)
-    if subject.folder is not None and subject.config is not None:
+    if keep and subject.folder is not None and subject.config is not None:
         content = {
             "protocol": task.to_dict(),
             "description": task.describe(subject.graph, trained_on=trained_on),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from fossil.guard.budget import check_need
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _SUFFIX = ".npy"
+_MEMBER_HEAD = 30  # bytes in front of a member's name in a ZIP file; the last four tell the lengths of what follows
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -69,6 +71,35 @@ class Arrays(Mapping[str, Array]):
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._archive.close()
+
+    def mapped(self, name: str) -> Array:
+        """Return an array that stands in the file as it is, read from there only where it is looked at.
+
+        Nobody compares it with the archive's checksum: the caller has to know that the file is whole.
+
+        Raises:
+            GraphError: or another kind; the array is compressed, or holds Python objects, or is not as long as it says.
+        """
+        member = self._members[name]
+        what = f"Array {name!r} of {self.path}"
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise self._kind(f"{what} is compressed.", remedy="Write it with NumPy's savez.")
+        with self._archive.open(member) as content:
+            _checked_size(content, member.file_size, what, self._kind)
+            content.seek(0)
+            version = np.lib.format.read_magic(content)
+            shape, columns_first, dtype = _HEADERS[version](content)
+            header = content.tell()
+        start = self._start_of(member) + header
+        return np.memmap(self.path, dtype, "r", start, shape, "F" if columns_first else "C")
+
+    def _start_of(self, member: zipfile.ZipInfo) -> int:
+        """Return where in the file a member's content begins: after a head of 30 bytes, its name, and extra fields."""
+        with self.path.open("rb") as stream:
+            stream.seek(member.header_offset)
+            head = stream.read(_MEMBER_HEAD)
+        name, extra = struct.unpack("<HH", head[-4:])
+        return int(member.header_offset + _MEMBER_HEAD + name + extra)
 
     def _load(self, name: str, member: zipfile.ZipInfo) -> Array:
         with self._archive.open(member) as stream:

@@ -86,7 +86,10 @@ def table_paths(source: Path, edges: Path | None) -> tuple[Path | None, Path | N
         nodes = None if edges is not None and source.resolve() == edges.resolve() else source
     if nodes is None and edges is None:
         raise GraphError(
-            f"Folder {folder} has none of {_wanted()}.", remedy="Put a node table there, or name the file."
+            f"Folder {folder} has none of {_wanted()}.",
+            remedy="Its tables are in parts: make one graph of them with fossil data convert."
+            if (folder / "nodes").is_dir()
+            else "Put a node table there, or name the file.",
         )
     return nodes, edges
 

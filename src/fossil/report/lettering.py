@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fossil.printable import printable
+from fossil.printable import printable, shortened
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
     from matplotlib.text import Text
-
-_LONGEST = 40  # signs of a name
 
 
 def write_literally(text: Text, name: str, further: str = "") -> None:
@@ -18,17 +16,6 @@ def write_literally(text: Text, name: str, further: str = "") -> None:
     text.set_parse_math(False)
     text.set_usetex(False)
     text.set_text(_drawable(shortened(printable(name)) or "(empty)", text.get_fontproperties()) + further)
-
-
-def shortened(name: str) -> str:
-    """Return the beginning and the end of a long name: those that differ at one end alone stay apart.
-
-    >>> shortened("a" * 30 + "b" * 30)
-    'aaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbb'
-    """
-    name = name.strip()
-    half = _LONGEST // 2
-    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[len(name) - half + 1 :]}"
 
 
 def _drawable(name: str, properties: FontProperties) -> str:

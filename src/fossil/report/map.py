@@ -12,6 +12,7 @@ import numpy as np
 from fossil.errors import RunError, SettingError, nearest
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
+from fossil.report.layout import Layout, flatten, layout_of
 from fossil.report.lettering import write_literally
 from fossil.runs.embeddings import Embeddings, FitResult
 from fossil.runs.lock import locked
@@ -22,24 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SUFFIXES = (".png", ".pdf", ".svg")
-_LARGEST_TSNE = 5000
 _MOST_NAMES = 20  # in a legend
-
-
-def flatten(vectors: Array, seed: int = 0) -> tuple[Array, str]:
-    """Return N×2 positions and how they were found: t-SNE of unit vectors, principal components for large graphs."""
-    from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
-
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
-    if unit.shape[1] == 1:
-        return np.column_stack([unit, np.zeros(len(unit))]), "the one direction there is"
-    if 10 <= len(unit) <= _LARGEST_TSNE:
-        reduced = PCA(min(30, *unit.shape), random_state=seed).fit_transform(unit)
-        perplexity = min(30, (len(unit) - 1) / 3)
-        return TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(reduced), "t-SNE"
-    return PCA(2, random_state=seed).fit_transform(unit), "principal components"
 
 
 def check_map(path: Path, *, force: bool) -> None:
@@ -73,7 +57,8 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     graph, figure, kind = run.graph, new_figure(), picture_kind(path)
     chosen = colour or ("label" if _has_classes(graph) else "none")
     _check_colour(chosen, found, graph)
-    positions, how = flatten(found.vectors)
+    layout = Layout(*flatten(found.vectors)) if isinstance(run, FitResult) else layout_of(run)
+    positions, how = layout.positions, layout.how
     axes = figure.add_subplot()
     if chosen == "label":
         assert graph.labels is not None

@@ -25,7 +25,7 @@ def convert(
     label: str | None = None,
     treatment: Treatment | Mapping[str, Any] | None = None,
     name: str | None = None,
-    features: str = "float32",
+    feature_type: str = "float32",
     memory: str | None = None,
     force: bool = False,
     told: Callable[[str, float], None] = lambda stage, share: None,
@@ -44,7 +44,7 @@ def convert(
         label: the column of classes.
         treatment: what is done about oddities.
         name: what to call the graph; the folder's name when None.
-        features: `float32`, or `float16` for half the space.
+        feature_type: `float32`, or `float16` for half the space.
         memory: how much to use, such as `8GB`; half of what is free when None.
         force: replace the graph, or the beginning of another conversion, in `out`.
         told: is told which stage is at work and which share of it is done.
@@ -62,7 +62,7 @@ def convert(
         label=label,
         treatment=treatment,
         name=name,
-        features=features,
+        feature_type=feature_type,
         memory=memory,
         force=force,
     )

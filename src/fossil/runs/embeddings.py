@@ -14,6 +14,7 @@ from fossil.errors import FossilError, UnknownNodeError
 from fossil.graph.graph import Array, Graph
 from fossil.methods.base import Method, NodeVectors
 from fossil.runs.config import RunConfig
+from fossil.runs.neighbours import Neighbour, Searches
 from fossil.training.divergence import first_not_finite
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Embeddings(Mapping[Any, Array]):
         vectors: N×D float32.
         fusion: λ per node (N), where the method has it.
         channels: how far each node trusts each channel, by name (N each, adding up to one), where the method has them.
+        path: the run folder they are in, if there is one.
 
     >>> found = Embeddings(np.array(["ada", "bob"]), np.eye(2, dtype=np.float32), None)
     >>> found
@@ -47,9 +49,19 @@ class Embeddings(Mapping[Any, Array]):
     vectors: Array
     fusion: Array | None
     channels: Mapping[str, Array] | None = field(default=None, kw_only=True)
+    path: Path | None = field(default=None, kw_only=True)
 
     def __getitem__(self, key: object) -> Array:
         """Return the vector of one node, by its id.
+
+        Raises:
+            UnknownNodeError: there is no such node; it is a KeyError and a GraphError.
+        """
+        vector: Array = self.vectors[self.row(key)]
+        return vector
+
+    def row(self, key: object) -> int:
+        """Return which row of `vectors` is that of a node, by its id.
 
         Raises:
             UnknownNodeError: there is no such node; it is a KeyError and a GraphError.
@@ -58,8 +70,32 @@ class Embeddings(Mapping[Any, Array]):
         if row is None:
             example = f"; ids here look like {str(self.ids[0])!r}" if len(self) else ""
             raise UnknownNodeError(f"Node {str(key)!r} has no vector here.", remedy=f"Check the spelling{example}.")
-        vector: Array = self.vectors[row]
-        return vector
+        return row
+
+    def neighbours(self, key: object, k: int = 10, *, exact: bool | None = None) -> list[Neighbour]:
+        """Return the k nodes whose vectors are nearest to that of one node by their cosine, the nearest first.
+
+        Args:
+            key: id of the node.
+            k: how many; all others where there are fewer.
+            exact: compare with every vector; when None below 20,000 nodes, above by an index, which finds nearly all
+                of them in a few milliseconds, is built at the first call and kept in the run folder if there is one.
+
+        Raises:
+            UnknownNodeError: there is no such node.
+            SettingError: k is below one, or an index is needed and usearch is not installed.
+
+        >>> found = Embeddings(np.array(["ada", "bob", "cho"]), np.array([[1.0, 0], [0, 1], [3, 4]]), None)
+        >>> found.neighbours("ada", k=1)
+        [Neighbour(id='cho', similarity=0.6000000238418579)]
+        """
+        rows, similarities = self.searches.choose(exact).nearest(np.array([self.row(key)]), k)
+        return [*map(Neighbour, self.ids[rows[0]].tolist(), similarities[0].tolist())]
+
+    @cached_property
+    def searches(self) -> Searches:
+        """What looks for neighbours, and keeps its index in the run folder."""
+        return Searches(self.vectors, self.path)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.ids.tolist())
@@ -92,8 +128,33 @@ class Embeddings(Mapping[Any, Array]):
         columns = [f"v{i}" for i in range(self.vectors.shape[1])]
         return pd.DataFrame(self.vectors, index=pd.Index(self.ids, name="id"), columns=columns)
 
+    def export(self, to: str, out: str | Path | None = None, *, force: bool = False) -> Path:
+        """Write the vectors in the form that another program reads; return the file or folder.
+
+        Classes, features and edges go along where the form has room for them and the graph is known.
+
+        Args:
+            to: `csv`, `parquet`, `numpy`, `word2vec`, `anndata` or `tensorboard`.
+            out: file or folder to write; when None, beside the run folder and under its name.
+            force: replace what was exported there before.
+
+        Raises:
+            SettingError: there is no such form, its package is missing, or there is no run folder and no `out`.
+            RunError: something stands there already, or it cannot be written.
+        """
+        from fossil.runs.exports.export import export
+
+        graph, run = getattr(self, "graph", None), getattr(self, "path", None)
+        return export(self, to, None if out is None else Path(out), graph=graph, run=run, force=force)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._shown().items())})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fossil.runs.notebook import embeddings_card
+
+        return embeddings_card(self)
 
     def _shown(self) -> dict[str, object]:
         """What its one line says."""
@@ -113,14 +174,12 @@ class FitResult(Embeddings):
         method: the trained method.
         config: what was asked for, every setting resolved.
         history: one record an epoch.
-        path: the run folder, if there is one.
     """
 
     graph: Graph
     method: Method[Any]
     config: RunConfig
     history: list[dict[str, float]]
-    path: Path | None = None
 
     def _shown(self) -> dict[str, object]:
         asked = {"graph": self.config.graph, "method": self.config.method, "seed": self.config.seed}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +28,8 @@ from fossil.runs.folder import (
     write_inputs,
 )
 from fossil.runs.lock import locked
+from fossil.runs.loggers.base import Logger
+from fossil.runs.loggers.logs import Logs
 from fossil.runs.loop import follow, train
 from fossil.runs.parts import PARTS, ROWS, read_parts, remove_parts, vectors_of, weights_digest, write_parts
 from fossil.runs.plan import Plan
@@ -46,26 +49,31 @@ from fossil.training.progress import Reporter, Silent
 from fossil.training.trainer import Trainer
 
 
-def fit(plan: Plan, reporter: Reporter | None = None, ranks: Ranks = ALONE) -> FitResult:
+def fit(
+    plan: Plan, reporter: Reporter | None = None, loggers: Sequence[Logger] = (), ranks: Ranks = ALONE
+) -> FitResult:
     """Train a method on a graph and embed its nodes.
 
     Args:
         plan: what is to be done.
         reporter: told what training takes, and about every epoch.
+        loggers: other programs that show how it goes; one that fails is warned of, and training goes on.
         ranks: the processes that train, of which this one leads; the others call `assist` with an equal plan.
 
     Raises:
         GraphError: the method cannot treat the graph.
-        SettingError: the settings take more memory than there is, or cannot be trained by so many processes.
+        SettingError: the settings take more memory than there is, a logger cannot be used, or so many processes
+            cannot train the method.
         RunError: the folder cannot be used, training diverged, or it was interrupted (the state is saved).
     """
     out = plan.out
     if out is not None:
         holds_run(out)  # where something else stands there, not even a lock is left
+    _check_loggers(plan.kind, loggers, out)
     trainer, plan, how = make_trainer(plan, ranks)
     kind, graph, config = plan.kind, plan.graph, plan.config
     model, prepared, device = trainer.method, trainer.prepared, trainer.random.device
-    reporter = reporter or Silent()
+    reporter = Logs(reporter or Silent(), loggers, config, out)
     if how.is_sampled:
         reporter.notice(how.describe(config.training.fan_out))
     _check_memory(model, prepared, graph, device, reporter, ranks)
@@ -75,7 +83,7 @@ def fit(plan: Plan, reporter: Reporter | None = None, ranks: Ranks = ALONE) -> F
         Checkpoints(out, config.identity, graph),
     )
 
-    with nullcontext() if out is None else locked(out):
+    with nullcontext() if out is None else locked(out), reporter:
         if out is not None:
             if claim_folder(out, resume=plan.resume, force=plan.force):
                 resume_training(out, config, trainer, history, checkpoints)
@@ -93,7 +101,9 @@ def fit(plan: Plan, reporter: Reporter | None = None, ranks: Ranks = ALONE) -> F
                 raise DivergedError.after(trainer.steps, fault)
         except DivergedError as error:
             raise _with_remedy(error, plan, trainer, checkpoints) from error
-        result = FitResult(graph.ids, vectors, fusion, graph, model, config, history.records, out, channels=channels)
+        result = FitResult(
+            graph.ids, vectors, fusion, graph, model, config, history.records, channels=channels, path=out
+        )
         summary = summarize(result, encoded, plan.epochs, config.preset)
         if not kind.trained:  # no record of an epoch has the time
             summary["seconds"] = round(history.elapsed, 4)
@@ -158,7 +168,7 @@ def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:
     if ranks.world > (parts := model.most_ranks(graph)):
         raise SettingError(
             f"{ranks.world} processes cannot share the {parts} anchors of a step.",
-            remedy=f"Start at most {parts} processes (torchrun --nproc-per-node), or raise num_anchors.",
+            remedy=f"Let torchrun start at most {parts} processes, or raise num_anchors.",
         )
 
 
@@ -185,6 +195,14 @@ def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) ->
         (plan.out / PARTS).rmdir()
     save_tensors(plan.out / "weights.safetensors", result.method.state_dict(), about)
     write_json(plan.out / "summary.json", sealed({**summary, "files": digests(plan.out)}))
+
+
+def _check_loggers(kind: Kind, loggers: Sequence[Logger], out: Path | None) -> None:
+    """Raise SettingError where a logger cannot be used, or would have nothing to log."""
+    if loggers and not kind.trained:
+        raise SettingError(f"{kind.title} is not trained: there is nothing to log.", remedy="Leave the log out.")
+    for logger in loggers:
+        logger.check(out)
 
 
 def _too_large(kind: Kind, config: Settings, graph: Graph) -> SettingError:

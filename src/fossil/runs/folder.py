@@ -6,10 +6,13 @@ graph.npz               the graph as it was trained on, labels and published spl
 graph.json              in its place, where a converted graph is and what tells it from others
 encoding.json           how columns became features, where the input had columns
 history.jsonl           one record an epoch
+logs.json               by what logs in other programs are found again, where there are any
 checkpoint.safetensors  everything needed to go on
 weights.safetensors     the trained method
 embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where pyarrow is installed)
+neighbours.usearch      index of neighbours among many vectors, made when first asked for; neighbours.json: of which
 summary.json            written last: a folder that has it is finished, and its files are those whose SHA-256 it has
+layout.npz              where each node stands on a map, once somebody looked; of the vectors whose SHA-256 it has
 run.lock                while a process writes there
 """
 
@@ -25,6 +28,7 @@ import numpy as np
 from fossil.errors import RunError
 from fossil.graph.disk import MANIFEST, DiskGraph
 from fossil.graph.graph import Graph
+from fossil.neighbours.approximate import ABOUT, INDEX
 from fossil.readers.npz import write_npz
 from fossil.runs.checkpoints import CHECKPOINT
 from fossil.runs.config import CONFIG, RunConfig
@@ -48,12 +52,16 @@ FILES = (
     REFERENCE,
     "encoding.json",
     "history.jsonl",
+    "logs.json",
     CHECKPOINT,
     "weights.safetensors",
     "embeddings.npz",
     "embeddings.parquet",
     "summary.json",
+    "layout.npz",
     "map.png",
+    INDEX,
+    ABOUT,
 )
 
 

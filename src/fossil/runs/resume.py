@@ -24,7 +24,7 @@ def resume_training(
             checkpoint or history is damaged.
 
     Warns:
-        FossilWarning: it was trained on another number of threads.
+        FossilWarning: it was trained on another number of threads or processes.
     """
     before = RunConfig.read(folder)
     if before.fingerprint != wanted.fingerprint:
@@ -59,17 +59,26 @@ def resume_training(
         )
     history.restore(trainer.steps, digest)  # without a checkpoint everything starts again, the history too
     if 0 < trainer.steps < epochs and trainer.random.device.type == "cpu":
-        _warn_of_other_threads(folder)
+        _warn_of_other_threads(folder, trainer.ranks.world)
 
 
-def _warn_of_other_threads(folder: Path) -> None:
-    """Say that the bits will be others than those of an uninterrupted run, where threads add up in another order."""
+def _warn_of_other_threads(folder: Path, processes: int) -> None:
+    """Say that the bits will be others than those of an uninterrupted run, where sums come in another order."""
     try:
-        threads = read_json(folder / "environment.json")["threads"]
-    except (FossilError, KeyError, TypeError):
+        known = read_json(folder / "environment.json")
+        before = known["threads"], known.get("processes", 1)
+    except (FossilError, KeyError, TypeError, AttributeError):
         return  # nobody knows
-    if threads != torch.get_num_threads():
+    now = torch.get_num_threads(), processes
+    if before == now:
+        return
+    differ = "its last digits will differ from those of an uninterrupted run"
+    if before[1] != now[1]:
         warn_the_caller(
-            f"The run in {folder} was trained on {threads} threads so far and goes on with {torch.get_num_threads()}: "
-            "its last digits will differ from those of an uninterrupted run. OMP_NUM_THREADS sets the number."
+            f"The run in {folder} was trained in {before[1]} process(es) so far and goes on in {now[1]}: {differ}."
+        )
+    else:
+        warn_the_caller(
+            f"The run in {folder} was trained on {before[0]} threads so far and goes on with {now[0]}: {differ}. "
+            "OMP_NUM_THREADS sets the number."
         )

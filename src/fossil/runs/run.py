@@ -11,6 +11,8 @@ import numpy as np
 
 from fossil.errors import GraphError, RunError
 from fossil.graph.graph import Array, Graph
+from fossil.guard.arrays import Arrays
+from fossil.guard.boundary import reading as guarded
 from fossil.methods.base import Method, NodeVectors
 from fossil.methods.registry import get_method
 from fossil.readers.attach import attach_tables
@@ -19,8 +21,11 @@ from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
 from fossil.runs.config import CONFIG, RunConfig, fingerprint
 from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
+from fossil.runs.exports.export import export
 from fossil.runs.folder import CHANNEL, REFERENCE, SEAL, claim_vectors_folder, read_reference, sealed, write_embeddings
 from fossil.runs.lock import locked
+from fossil.runs.neighbours import Neighbour
+from fossil.runs.notebook import run_card
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
@@ -106,6 +111,20 @@ class Run:
         self._check_arrays(path, arrays)
         return arrays
 
+    @cached_property
+    def mapped_vectors(self) -> Array:
+        """The vectors (N×D), read from their file where they are looked at; in memory for a run of an earlier version.
+
+        Raises:
+            RunError: the run is not finished, or the file is not the one that it wrote.
+        """
+        self.check_finished()
+        if not self._digests:  # nothing but looking at all of it tells whether it is whole
+            return self.embeddings.vectors
+        path = self._checked("embeddings.npz")
+        with guarded(path, RunError), Arrays(path, RunError) as arrays:
+            return arrays.mapped("vectors")
+
     def _check_arrays(self, path: Path, arrays: dict[str, Array]) -> None:
         """Raise RunError unless the arrays are finite and have a row for each node of the graph."""
         nodes = len(arrays["ids"]) if arrays["ids"].ndim == 1 else -1
@@ -133,10 +152,34 @@ class Run:
             raise _foreign(path, "it was changed or damaged, or comes from another run")
         return path
 
-    @property
+    @cached_property
     def embeddings(self) -> Embeddings:
         """The vectors of the graph's nodes; RunError where the run is not finished."""
-        return _embeddings(self.arrays)
+        return _embeddings(self.arrays, self.path)
+
+    def neighbours(self, key: object, k: int = 10, *, exact: bool | None = None) -> list[Neighbour]:
+        """Return the k nodes whose vectors are nearest to that of one node; see `Embeddings.neighbours`.
+
+        Raises:
+            RunError: the run is not finished.
+            UnknownNodeError: there is no such node.
+            SettingError: k is below one, or an index is needed and usearch is not installed.
+        """
+        return self.embeddings.neighbours(key, k, exact=exact)
+
+    def export(self, to: str, out: str | Path | None = None, *, force: bool = False) -> Path:
+        """Write the vectors in the form that another program reads, as `Embeddings.export` does.
+
+        Raises:
+            SettingError: there is no such form, or its package is missing.
+            RunError: the run is not finished, something stands there already, or it cannot be written.
+        """
+        path = None if out is None else Path(out)
+        return export(self.embeddings, to, path, graph=self.graph, run=self.path, force=force)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return run_card(self)
 
     def check_finished(self) -> None:
         """Raise RunError unless training and encoding are over."""
@@ -263,9 +306,9 @@ class NewEmbeddings(Embeddings):
     graph: Graph
 
 
-def _embeddings(arrays: dict[str, Array]) -> Embeddings:
+def _embeddings(arrays: dict[str, Array], path: Path | None = None) -> Embeddings:
     channels = {name.removeprefix(CHANNEL): each for name, each in arrays.items() if name.startswith(CHANNEL)}
-    return Embeddings(arrays["ids"], arrays["vectors"], arrays.get("fusion"), channels=channels or None)
+    return Embeddings(arrays["ids"], arrays["vectors"], arrays.get("fusion"), channels=channels or None, path=path)
 
 
 def _foreign(path: Path, why: str) -> RunError:

@@ -21,20 +21,27 @@ NOTE = (
 def letters_of(rows: Sequence[ByEncoder], confidence: float = 0.95) -> list[str]:
     """Return the letters of each row on one graph; none for rows that cannot be paired with the others.
 
+    Two rows are paired on the encoders that both have, so that a row may have more of them than another.
+
     Args:
         rows: values of each row by encoder and split.
         confidence: of a difference, after the correction.
     """
-    pairings = [{seed: tuple(sorted(splits)) for seed, splits in values.items()} for values in rows]
-    usable = [one for one in pairings if len(one) >= FEWEST_FOR_AN_INTERVAL]
-    if not usable:
-        return [""] * len(rows)
-    # The splits that most rows have; a method that was trained on labels has one alone, and is not among them.
-    usual = max(usable, key=usable.count)
-    values = {
-        str(number): {seed: mean(splits.values()) for seed, splits in of_row.items()}
-        for number, (of_row, pairing) in enumerate(zip(rows, pairings, strict=True))
-        if pairing == usual
-    }
-    found = significance_letters(values, confidence=confidence) if len(values) > 1 else {}
-    return [found.get(str(number), "") for number in range(len(rows))]
+    # The splits that most rows have of an encoder; a method that was trained on labels has one alone.
+    seen: dict[int, list[tuple[int, ...]]] = {}
+    for row in rows:
+        for seed, splits in row.items():
+            seen.setdefault(seed, []).append(tuple(sorted(splits)))
+    usual = {seed: max(found, key=found.count) for seed, found in seen.items()}
+    values = [
+        {seed: mean(splits.values()) for seed, splits in row.items() if tuple(sorted(splits)) == usual[seed]}
+        for row in rows
+    ]
+    paired: dict[str, Mapping[int, float]] = {}
+    for number in sorted(range(len(rows)), key=lambda number: -len(values[number])):
+        shared = [len(values[number].keys() & other.keys()) for other in (values[number], *paired.values())]
+        if min(shared) >= FEWEST_FOR_AN_INTERVAL:
+            paired[str(number)] = values[number]
+    in_order = {str(number): paired[str(number)] for number in range(len(rows)) if str(number) in paired}
+    found_letters = significance_letters(in_order, confidence=confidence) if len(in_order) > 1 else {}
+    return [found_letters.get(str(number), "") for number in range(len(rows))]

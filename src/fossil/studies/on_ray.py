@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import math
+import signal
 import socket
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -128,7 +130,7 @@ class Room:
         if options.device.startswith("cuda") and not gpus:
             raise SettingError(
                 f"device={options.device!r} was asked for, and the Ray cluster has no GPU.",
-                remedy="Use --device cpu, or start its machines with --num-gpus.",
+                remedy="Use --device cpu, or add a machine with a GPU to it.",
             )
         on_gpu = bool(gpus) and options.device != "cpu"
         jobs = options.jobs or (gpus if on_gpu else max(1, cpus // (options.threads or 1)))
@@ -271,6 +273,7 @@ def _connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     _knock(address)
+    sigterm = signal.getsignal(signal.SIGTERM)
     alone: Any = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}):
@@ -278,6 +281,8 @@ def _connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise _unreachable(address, _last_line(error)) from error
     try:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, sigterm)  # Ray has put its own in place, which ends with status 15
         yield ray
     finally:
         ray.shutdown()
@@ -303,7 +308,7 @@ def _unreachable(address: str | None, reason: str) -> RunError:
     where = f"The Ray cluster at {address} cannot be reached" if address else "Ray cannot be started on this machine"
     return RunError(
         f"{where}: {reason.rstrip('.')}.",
-        remedy="Start one with `ray start --head`, and name its address with --address HOST:PORT; nothing was changed.",
+        remedy="Start one with Ray's command `ray start`, and name it with --address HOST:PORT; nothing was changed.",
     )
 
 

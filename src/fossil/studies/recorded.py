@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from fossil.studies.store import Record
 def export_records(results: Results, folder: Path) -> Path:
     """Write every record of a study, one a line, and return the file; `fossil study import` takes it.
 
+    Records have the scores that the study asks for: trainings are shared with others, scores need not be.
+
     Raises:
         RunError: there are none yet, or the file cannot be written.
     """
@@ -30,9 +33,13 @@ def export_records(results: Results, folder: Path) -> Path:
         raise RunError("There are no records yet.", remedy="Train something first: fossil study run FILE.")
     path, plan = folder / f"{results.plan.study.name}.jsonl", results.plan
     places: dict[str, list[list[str]]] = {}
+    asked = {scoring.key for cell in plan.cells for scoring in cell.scorings}
     for cell in plan.cells:
         places.setdefault(cell.key, []).append([plan.rows[cell.row].title, plan.columns[cell.column]])
-    lines = [{"places": places[key]} | record.to_dict() for key, record in sorted(results.records.items())]
+    lines = []
+    for key, record in sorted(results.records.items()):
+        scores = {name: one for name, one in record.scores.items() if name in asked}
+        lines.append({"places": places[key]} | replace(record, scores=scores).to_dict())
     lines += _left_out(plan)
     write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     return path

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import torch
 from torch import distributed, nn
@@ -70,7 +71,10 @@ class Company:
 
     Attributes:
         ranks: the same for operations; alone until `join`.
+        had: whether this process has ever met others.
     """
+
+    had: ClassVar[bool] = False
 
     def __init__(self, here: Place) -> None:
         self.here, self.ranks = here, ALONE
@@ -98,6 +102,7 @@ class Company:
                 distributed.init_process_group(
                     backend, store=self._store, rank=self.here.rank, world_size=self.here.world, timeout=_PATIENCE
                 )
+            Company.had = True
             self.ranks = Ranks(self.here.rank, self.here.world, 1 if has_own_gpu else self.here.local_world)
         return self.ranks
 
@@ -143,6 +148,21 @@ def company() -> Iterator[Company]:
         here.leave()
 
 
+def depart(status: int = 0) -> NoReturn:
+    """End this process. One that had company ends at once, after the functions of `atexit`.
+
+    Threads of the backend outlive their group, and in one of a few ends that the interpreter takes its time for they
+    abort the process (seen with gloo of PyTorch 2.13), for which a launcher would end all others.
+    """
+    if not Company.had:
+        sys.exit(status)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads it
+            stream.flush()
+    os._exit(status)
+
+
 def average_gradients(ranks: Ranks, parameters: Iterable[nn.Parameter]) -> None:
     """Replace the gradient of each parameter that has one by its mean over all ranks."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -181,7 +201,7 @@ def _takes_own_gpu(device: str, here: Place) -> bool:
     if here.local_world > torch.cuda.device_count():
         raise SettingError(
             f"{here.local_world} processes are to share {torch.cuda.device_count()} GPU(s).",
-            remedy="Start as many processes as there are GPUs (torchrun --nproc-per-node), or use --device cpu.",
+            remedy="Let torchrun start as many processes as there are GPUs, or use --device cpu.",
         )
     torch.cuda.set_device(here.local_rank)
     return True

@@ -108,6 +108,17 @@ def test_a_used_member_that_is_too_large_is_refused(tmp_path: Path, monkeypatch:
         read_npz(tmp_path / "g.npz")
 
 
+def test_members_that_each_fit_are_refused_where_all_of_them_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "g.npz", a=np.zeros(1000, np.float32), b=np.zeros(1000, np.float32))
+    monkeypatch.setenv(VARIABLE, "6kB")
+    with Arrays(tmp_path / "g.npz") as one:
+        assert one["b"].shape == (1000,)
+    with Arrays(tmp_path / "g.npz") as both, pytest.raises(GraphError, match=r"Array 'b' of .* takes 8 kB in memory"):
+        assert both["a"].shape == both["b"].shape
+
+
 def test_a_node_number_far_beyond_the_edges_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "g.npz", edge_index=np.array([[0, 10**9], [1, 0]]))
     with pytest.raises(GraphError, match=r"Node 1,000,000,000 in an edge of .* takes 64 GB in memory"):

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.neighbors import KNeighborsClassifier
 
+import fossil.report.layout
 import fossil.report.map
 from fossil.errors import SettingError
 from fossil.graph.graph import Graph
@@ -38,8 +39,22 @@ def clusters(each: int) -> tuple[np.ndarray, np.ndarray]:
     return directions * random.uniform(0.1, 100, size=(3 * each, 1)), kind
 
 
-@pytest.mark.parametrize(("each", "how"), [(20, "t-SNE"), (1700, "principal components"), (3, "principal components")])
-def test_what_points_the_same_way_stays_together(each: int, how: str) -> None:
+@pytest.mark.parametrize(
+    ("each", "umap", "how"),
+    [
+        (20, False, "t-SNE"),
+        (1700, False, "principal components"),
+        (3, False, "principal components"),
+        (20, True, "UMAP"),
+        (3, True, "principal components"),
+    ],
+)
+def test_what_points_the_same_way_stays_together(
+    each: int, umap: bool, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if umap:
+        pytest.importorskip("umap")
+    monkeypatch.setattr(fossil.report.layout, "_has_umap", lambda: umap)
     vectors, kind = clusters(each)
     positions, found = flatten(vectors)
     assert found == how and positions.shape == (3 * each, 2)

@@ -253,3 +253,15 @@ def test_an_unfinished_run_embeds_nothing(trained: Path, tmp_path: Path) -> None
     with pytest.raises(RunError, match="is not finished"):
         fossil.load(tmp_path / "run").embed(trained / "people", out=tmp_path / "vectors")
     assert not (tmp_path / "vectors").exists()
+
+
+def test_vectors_can_be_left_in_their_file(tmp_path: Path) -> None:
+    result = fit_ring(out=tmp_path / "run")
+    mapped = Run.open(tmp_path / "run").mapped_vectors
+    assert isinstance(mapped, np.memmap)
+    np.testing.assert_array_equal(mapped, result.vectors)
+    content = bytearray((tmp_path / "run" / "embeddings.npz").read_bytes())
+    content[-200] ^= 1
+    (tmp_path / "run" / "embeddings.npz").write_bytes(content)
+    with pytest.raises(RunError, match=r"embeddings\.npz is not the file that this run wrote"):
+        _ = Run.open(tmp_path / "run").mapped_vectors

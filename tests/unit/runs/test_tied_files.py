@@ -316,15 +316,18 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     [
         "7", "[]", "~", NESTED, BOMB, "x" * 2**21, "\x00", "format: 1\nmethod: [fossil]\n",
         "format: 1\nmethod: {a: b}\npreset: 1\n", "format: &a 1\nmethod: *a\n",
+        "!!python/object/apply:os.mkdir [ran]",
     ],
-    ids=["number", "list", "nothing", "nested", "bomb", "huge", "NUL", "method", "mapping", "alias"],
+    ids=["number", "list", "nothing", "nested", "bomb", "huge", "NUL", "method", "mapping", "alias", "call"],
 )  # fmt: skip
-def test_any_configuration_is_one_message(tmp_path: Path, content: str) -> None:
+def test_any_configuration_is_one_message(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "config.yaml").write_text(content)
     for use in (lambda: Run.open(tmp_path).config, lambda: fit_ring(out=tmp_path, resume=True)):
         with pytest.raises(RunError, match=r"config\.yaml (is damaged|cannot be used)") as caught:
             use()
         assert "\n" not in caught.value.what and len(caught.value.what) < 400
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(

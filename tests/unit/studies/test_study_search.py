@@ -125,3 +125,10 @@ def test_letters_leave_out_what_cannot_be_paired() -> None:
     two_seeds = {seed: {0: 0.9, 1: 0.9} for seed in range(2)}
     assert letters_of([low, high, one_split, level, two_seeds]) == ["b", "a", "", "a", ""]
     assert letters_of([high]) == [""] and letters_of([two_seeds, two_seeds]) == ["", ""] and letters_of([]) == []
+
+
+def test_letters_pair_rows_on_the_encoders_that_both_have() -> None:
+    many = {seed: {0: 0.80 + 0.001 * seed, 1: 0.81} for seed in range(8)}
+    fewer = {seed: {0: 0.60 + 0.001 * seed**2, 1: 0.62} for seed in range(4)}
+    elsewhere = {seed: {0: 0.5, 1: 0.5} for seed in range(6, 9)}  # shares two encoders with one, none with the other
+    assert letters_of([fewer, many, elsewhere]) == ["b", "a", ""]

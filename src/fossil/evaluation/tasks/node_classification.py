@@ -202,7 +202,7 @@ def score(
     splits = [(seed, protocol.draw(labels, seed, graph_name, published)) for seed in seeds]
     return [
         _score_split(seed, split, labels, candidates, predicted, protocol.optimistic)
-        for seed, split, candidates, predicted in _fitted(embedding, labels, splits, protocol, device, progress)
+        for seed, split, candidates, predicted in fitted(embedding, labels, splits, protocol, device, progress)
     ]
 
 
@@ -221,11 +221,11 @@ def validation_accuracies(
         EvaluationError: embedding and labels do not fit, or a value is not finite.
     """
     _check(embedding, labels, [seed for seed, _ in splits])
-    fitted = _fitted(embedding, labels, splits, protocol, device, silent)
-    return [float(_validation(predicted, labels, split).max()) for _, split, _, predicted in fitted]
+    found = fitted(embedding, labels, splits, protocol, device, silent)
+    return [float(validation_of(predicted, labels, split).max()) for _, split, _, predicted in found]
 
 
-def _fitted(
+def fitted(
     embedding: Array,
     labels: Array,
     splits: Sequence[tuple[int, Split]],
@@ -248,7 +248,7 @@ def _fitted(
             yield seed, split, candidates, predicted
 
 
-def _validation(predicted: Array, labels: Array, split: Split) -> Array:
+def validation_of(predicted: Array, labels: Array, split: Split) -> Array:
     """Return the validation accuracy of every candidate."""
     accuracies: Array = (predicted[:, split.validation] == labels[split.validation]).mean(axis=1)
     return accuracies
@@ -310,7 +310,7 @@ def macro_f1(truth: Array, predicted: Array) -> float:
 def _score_split(
     seed: int, split: Split, labels: Array, candidates: Sequence[float], predicted: Array, optimistic: bool
 ) -> SplitScore:
-    validation = _validation(predicted, labels, split)
+    validation = validation_of(predicted, labels, split)
     best = choose(validation)
     test = (predicted[:, split.test] == labels[split.test]).mean(axis=1)
     return SplitScore(

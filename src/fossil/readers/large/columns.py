@@ -216,7 +216,7 @@ class _Planning:
                 middle = len(values) // 2
                 ends = [middle - 1, middle] if len(values) % 2 == 0 else [middle]
                 return float(np.mean(values[ends] - start))
-            return _most_frequent(values) - start
+            return most_frequent(values) - start
 
     def _in_order(self, column: ColumnPlan) -> _Sorted:
         """Return the numbers of one column in their order, in a file."""
@@ -293,7 +293,7 @@ def _standardised(column: ColumnPlan, measure: Measure) -> ColumnPlan:
     return replace(column, mean=whole.mean - column.start, scale=whole.deviation)
 
 
-def _most_frequent(values: Array) -> float:
+def most_frequent(values: Array) -> float:
     """Return the number that comes most often among sorted ones, the least of several."""
     best, most, run_value, run = float(values[0]), 0, float(values[0]), 0
     for part in blocks(len(values)):

@@ -48,7 +48,7 @@ class Conversion:
         label: the column of classes.
         treatment: what is done about oddities.
         name: what to call the graph.
-        features: float32 or float16.
+        feature_type: float32 or float16.
         memory: bytes to use, in words such as `8GB`; half of what is free when None.
         force: replace what is in `out`.
     """
@@ -60,7 +60,7 @@ class Conversion:
     label: str | None = None
     treatment: Treatment | Mapping[str, Any] | None = None
     name: str | None = None
-    features: str = "float32"
+    feature_type: str = "float32"
     memory: str | None = None
     force: bool = False
 
@@ -74,9 +74,9 @@ class Conversion:
         """
         arrow()
         _streamable(Treatment.of(self.treatment) or Treatment())
-        if self.features not in FEATURE_TYPES:
+        if self.feature_type not in FEATURE_TYPES:
             raise SettingError(
-                f"Features of type {self.features!r} are not written.", remedy=f"Use {' or '.join(FEATURE_TYPES)}."
+                f"Features of type {self.feature_type!r} are not written.", remedy=f"Use {' or '.join(FEATURE_TYPES)}."
             )
         if not exists(self.source):
             raise GraphError(f"{str(self.source)!r} is no existing file or folder.", remedy="Check the spelling.")
@@ -113,11 +113,11 @@ class Conversion:
                 "roles": dict(choices.roles),
                 "label": self.label,
                 "treatment": treatment.model_dump(),
-                "features": self.features,
+                "feature_type": self.feature_type,
             },
         )
         stages = Stages(self.out, about(), force=self.force)
-        work = _Work(stages, nodes, edges, choices, treatment, name, self.features, memory, told)
+        work = _Work(stages, nodes, edges, choices, treatment, name, self.feature_type, memory, told)
         try:
             graph = work.all(lambda: refuse_change(self.out, about()))
         except GraphError:

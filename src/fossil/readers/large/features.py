@@ -80,5 +80,5 @@ def _as_type(features: Array, dtype: str, rows: NodeTable, names: tuple[str, ...
     raise GraphError(
         f"Feature {names[column]} of node {str(rows.ids[row])!r} is NaN, infinite or too large for {dtype} "
         f"({rows.where}, {rows.places([row])}).",
-        remedy="Scale large values." if dtype == "float32" else "Scale large values, or choose --features float32.",
+        remedy="Scale large values." if dtype == "float32" else "Scale large values, or choose --feature-type float32.",
     )

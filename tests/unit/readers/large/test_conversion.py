@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
+from fossil.graph.blocks import blocks
 from fossil.graph.disk import DiskGraph
-from fossil.readers.large import parts, stages
+from fossil.readers.large import columns, parts, stages
 from fossil.readers.large.measures import Moments
 from fossil.runs.conversion import convert
 from fossil.runs.lock import holding
@@ -162,7 +163,7 @@ def test_text_columns_are_held_to_as_many_categories_as_small_tables(folder: Pat
     [
         ({"treatment": {"isolated": "drop"}}, "--isolated drop would number"),
         ({"treatment": {"zero_features": "drop"}}, "--zero-features drop would number"),
-        ({"features": "float64"}, "'float64' are not written"),
+        ({"feature_type": "float64"}, "'float64' are not written"),
         ({"memory": "lots"}, "no amount of memory"),
         ({"memory": "3MB"}, "no amount of memory"),
         ({"label": "team"}, "has no column 'team'"),
@@ -231,9 +232,9 @@ def test_a_graph_is_replaced_only_when_asked(folder: Path, tmp_path: Path) -> No
     convert(folder, tmp_path / "out")
     before = (tmp_path / "out/manifest.json").read_bytes()
     with pytest.raises(RunError, match="already holds a converted graph"):
-        convert(folder, tmp_path / "out", features="float16")
+        convert(folder, tmp_path / "out", feature_type="float16")
     assert (tmp_path / "out/manifest.json").read_bytes() == before
-    assert convert(folder, tmp_path / "out", features="float16", force=True).features.dtype == np.float16
+    assert convert(folder, tmp_path / "out", feature_type="float16", force=True).features.dtype == np.float16
 
 
 @pytest.mark.parametrize("force", [True, False])
@@ -261,9 +262,28 @@ def test_a_disk_without_room_is_told_before_the_features_are_written(
     assert convert(folder, tmp_path / "out").num_nodes == NODES  # what was done is kept
 
 
+def test_a_feature_too_large_for_its_type_is_told_with_its_row(folder: Path, tmp_path: Path) -> None:
+    for number, part in enumerate(sorted((folder / "nodes").iterdir())):
+        frame = pd.read_parquet(part)[["id"]]
+        frame = frame.assign(**dict.fromkeys([f"word{place}" for place in range(60)], 0.0))  # counts stay as they are
+        frame.loc[11, "word7"] = 1e6 * number
+        frame.to_parquet(part, index=False)
+    with pytest.raises(GraphError, match=r"Feature word7 of node 'n41' is .* float16 \(.*part-1\.parquet, row 12\)"):
+        convert(folder, tmp_path / "out", feature_type="float16")
+
+
 def test_messages_are_those_of_the_package(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FossilError, match="no existing file or folder"):
         convert(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_the_most_frequent_number_is_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "blocks", lambda rows: blocks(rows, 4))
+    random = np.random.default_rng(8)
+    for most in range(2, 9):
+        values = np.sort(random.integers(0, most, 30)).astype(np.float64)
+        distinct, counts = np.unique(values, return_counts=True)
+        assert columns.most_frequent(values) == distinct[counts.argmax()]
 
 
 def test_moments_of_parts_are_those_of_the_whole() -> None:

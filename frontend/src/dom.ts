@@ -1,0 +1,73 @@
+// Elements of the page. Text of users enters by `textContent` alone, never as markup.
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
+
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  decorate(made, attributes, children);
+  return made;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function svg(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
+  const made = document.createElementNS(SVG, tag);
+  decorate(made, attributes, children);
+  return made;
+}
+
+function decorate(made: Element, attributes: Attributes, children: Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") made.addEventListener(name, value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) if (child) made.append(child);
+}
+
+export function replace(parent: Element, ...children: Child[]): void {
+  parent.replaceChildren(...children.filter((child): child is Node | string => Boolean(child)));
+}
+
+/** A text of a user, kept from running out of its box and from turning what stands beside it around. */
+export function text(value: string, longest = 80): HTMLElement {
+  const short = value.length > longest ? `${value.slice(0, longest)}…` : value;
+  return el("bdi", value === short ? {} : { title: value.slice(0, 2000) }, short);
+}
+
+export function table(head: string[], rows: (Child | Child[])[][], caption: string, numeric: number[] = []): HTMLElement {
+  const kind = (place: number) => (numeric.includes(place) ? "number" : null);
+  const made = el(
+    "table",
+    {},
+    el("caption", {}, caption),
+    el("thead", {}, el("tr", {}, ...head.map((name, i) => el("th", { scope: "col", class: kind(i) }, name)))),
+    el(
+      "tbody",
+      {},
+      ...rows.map((row) =>
+        el("tr", {}, ...row.map((cell, i) => el("td", { class: kind(i) }, ...(Array.isArray(cell) ? cell : [cell])))),
+      ),
+    ),
+  );
+  return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": caption }, made);
+}
+
+export function section(title: string, ...children: Child[]): HTMLElement {
+  return el("section", { class: "card" }, el("h2", {}, title), ...children);
+}
+
+export function number(value: number | null, digits = 4): string {
+  if (value === null || Number.isNaN(value)) return "–";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return Number(value.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
+}
+
+export function percent(value: number, digits = 1): string {
+  return `${(100 * value).toFixed(digits)} %`;
+}

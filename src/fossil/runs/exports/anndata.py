@@ -1,0 +1,52 @@
+"""AnnData: annotated matrices, as scanpy and other single-cell tools have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fossil.errors import SettingError
+from fossil.runs.exports.base import Exporter, Subject
+
+VECTORS, EDGES = "X_fossil", "edges"
+
+
+class AnndataExporter(Exporter):
+    """Features in `X`, what is known of the nodes in `obs`, vectors in `obsm["X_fossil"]`, edges in `obsp["edges"]`."""
+
+    name = "anndata"
+    suffix = ".h5ad"
+
+    @classmethod
+    def check(cls) -> None:
+        """Raise SettingError where anndata is not installed."""
+        try:
+            import anndata  # noqa: F401
+        except ImportError as error:
+            raise SettingError(
+                "AnnData needs the package anndata, which is not installed.",
+                remedy="pip install 'fossil-gnn[anndata]'",
+            ) from error
+
+    @classmethod
+    def write(cls, subject: Subject, path: Path, suffix: str) -> None:
+        """Write it; without a graph there are neither features nor edges."""
+        import pandas as pd
+        from anndata import AnnData
+
+        graph = subject.graph
+        known: dict[str, Any] = {
+            name: pd.Categorical(column) if isinstance(column, list) else column
+            for name, column in subject.columns.items()
+        }
+        names = () if graph is None else graph.feature_names or (f"x{i}" for i in range(graph.num_features))
+        AnnData(
+            X=None if graph is None else graph.features,
+            obs=pd.DataFrame(known, index=pd.Index(subject.ids, dtype=object)),
+            var=pd.DataFrame(index=pd.Index(list(names), dtype=object)),
+            obsm={VECTORS: np.ascontiguousarray(subject.vectors)},
+            obsp={} if graph is None else {EDGES: graph.adjacency},
+            uns={"graph": subject.name},
+        ).write_h5ad(path)

@@ -1,0 +1,278 @@
+"""The report in a real browser: what is drawn, what can be reached, and that nothing leaves the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NODES
+
+VIEWS = ("map", "node", "transport", "training", "scores", "compare", "data", "provenance")
+AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+PATIENCE = 60  # seconds, for a busy machine
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Iterator[Any]:
+    yield opening(browser, report)
+
+
+def opening(browser: Any, path: Path) -> Any:
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(path.as_uri())
+    until(browser, "return document.documentElement.dataset.painted === 'yes'")
+    return browser
+
+
+def until(browser: Any, script: str, *arguments: object) -> Any:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, PATIENCE).until(lambda driver: driver.execute_script(script, *arguments))
+
+
+def go(browser: Any, view: str) -> None:
+    browser.find_element("id", f"tab-{view}").click()
+    until(browser, "return !document.getElementById('panel-' + arguments[0]).hidden", view)
+
+
+def embedded(path: Path, name: str) -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', path.read_text(), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def complaints(browser: Any) -> list[str]:
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def requests(browser: Any) -> list[str]:
+    """Every address that the browser asked for since the page was opened."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return [url for url in sent if not url.startswith(("data:", "blob:"))]
+
+
+def test_the_map_has_as_many_points_as_the_graph_has_nodes(opened: Any) -> None:
+    assert opened.execute_script("return document.querySelector('#panel-map .scatter').dataset.points") == str(NODES)
+    # Not only handed over: pixels of both classes' colours are on the canvas.
+    assert colours_on(opened, "#panel-map canvas") >= 2
+
+
+def colours_on(browser: Any, canvas: str) -> int:
+    """How many colours of the legend are seen on a canvas."""
+    return int(
+        browser.execute_async_script(
+            """
+            const [selector, done] = arguments;
+            requestAnimationFrame(() => {
+              const canvas = document.querySelector(selector);
+              const copy = document.createElement('canvas');
+              [copy.width, copy.height] = [canvas.width, canvas.height];
+              const context = copy.getContext('2d');
+              context.drawImage(canvas, 0, 0);
+              const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
+              const wanted = [...document.querySelectorAll('#panel-map .swatch')].map((swatch) =>
+                getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number));
+              const seen = wanted.filter((colour) => {
+                for (let i = 0; i < pixels.length; i += 4) {
+                  if (Math.abs(pixels[i] - colour[0]) + Math.abs(pixels[i + 1] - colour[1])
+                      + Math.abs(pixels[i + 2] - colour[2]) < 60) return true;
+                }
+                return false;
+              });
+              done(seen.length);
+            });
+            """,
+            canvas,
+        )
+    )
+
+
+def test_the_legend_counts_every_node(opened: Any) -> None:
+    counts = [int(each.text) for each in opened.find_elements("css selector", "#panel-map .legend .count")]
+    assert sum(counts) == NODES and len(counts) == 2
+
+
+def test_search_finds_a_node_and_shows_its_neighbours(opened: Any, report: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    box = opened.find_element("id", "search")
+    box.send_keys("17")
+    until(opened, "return !document.getElementById('found').hidden")
+    assert opened.find_elements("css selector", "#found [role=option]")[0].text == "17"
+    box.send_keys(Keys.ENTER)
+    until(opened, "return document.querySelector('.node-card h3')?.textContent === '17'")
+    go(opened, "node")
+    until(opened, "return document.querySelectorAll('#panel-node .neighbours').length === 2")
+    listed = [
+        [button.text for button in column.find_elements("css selector", "bdi")]
+        for column in opened.find_elements("css selector", "#panel-node .neighbours")
+    ]
+    assert listed == [neighbours_in_graph(report, 17), neighbours_by_vector(report, 17)]
+    until(opened, "return document.querySelectorAll('#panel-node .subgraph canvas').length > 0")
+
+
+def neighbours_in_graph(report: Path, row: int) -> list[str]:
+    from fossil.graph.structure import undirected
+    from fossil.runs.run import Run
+
+    edges = undirected(Run.open(report.parent / "fossil").graph.adjacency)
+    return [str(each) for each in edges.indices[edges.indptr[row] : edges.indptr[row + 1]][:10]]
+
+
+def neighbours_by_vector(report: Path, row: int) -> list[str]:
+    """By scikit-learn's cosines."""
+    from sklearn.neighbors import NearestNeighbors
+
+    from fossil.runs.run import Run
+
+    vectors = Run.open(report.parent / "fossil").embeddings.vectors.astype("float64")
+    found = NearestNeighbors(n_neighbors=11, metric="cosine").fit(vectors).kneighbors(vectors[[row]])[1][0]
+    return [str(each) for each in found if each != row][:10]
+
+
+def test_the_plan_is_drawn_with_its_costs(opened: Any, report: Path) -> None:
+    go(opened, "transport")
+    until(opened, "return document.querySelector('.plan').dataset.drawn")
+    meta, plans = embedded(report, "meta"), embedded(report, "plans")
+    pair = meta["runs"][0]["pairs"][0]
+    plan = plans[f"0/{pair['a']}/{pair['b']}"]
+    most = max(plan["mass"])
+    links = [mass for mass in plan["mass"] if mass >= 0.01 * most]
+    assert len(opened.find_elements("css selector", ".plan-drawing .link")) == len(links) > 0
+    assert len(opened.find_elements("css selector", ".plan-drawing circle")) == 10  # two subgraphs of five
+    widths = [float(each.get_attribute("stroke-width")) for each in opened.find_elements("css selector", ".link")]
+    assert max(widths) == pytest.approx(widths[0] * max(links) / links[0], rel=0.02)  # as wide as there is mass
+    assert len(opened.find_elements("css selector", ".cost")) == 4
+    buttons = opened.find_elements("css selector", ".pairs button")
+    assert len(buttons) == len(meta["runs"][0]["pairs"])
+    before = opened.execute_script("return document.querySelector('.plan').dataset.drawn")
+    buttons[-1].click()
+    until(opened, "return document.querySelector('.plan').dataset.drawn !== arguments[0]", before)
+
+
+def test_every_view_opens_in_both_themes_without_a_complaint_or_a_request(opened: Any, report: Path) -> None:
+    for theme in ("light", "dark"):
+        if opened.execute_script("return document.documentElement.dataset.theme") != theme:
+            opened.find_element("id", "theme").click()
+        for view in VIEWS:
+            go(opened, view)
+            until(opened, "return document.getElementById('panel-' + arguments[0]).innerText.length > 20", view)
+    assert complaints(opened) == []
+    assert set(requests(opened)) == {report.as_uri()}
+
+
+def test_the_policy_stops_what_would_leave(opened: Any, report: Path) -> None:
+    """Even a script of the page itself reaches nobody, and no other script runs."""
+    stopped = opened.execute_async_script(
+        """
+        const done = arguments[0];
+        const image = new Image();
+        image.src = 'http://127.0.0.1:9/pixel.png';
+        const script = document.createElement('script');
+        script.textContent = 'window.ran = 1';
+        document.body.append(script);
+        fetch('http://127.0.0.1:9/').then(() => done('left'), () => done(window.ran ? 'ran' : 'stopped'));
+        """
+    )
+    assert stopped == "stopped"
+    assert set(requests(opened)) == {report.as_uri()}
+    assert len(complaints(opened)) == 3  # the browser says of each why it was refused
+
+
+def test_scores_are_those_that_evaluate_gives(opened: Any, report: Path) -> None:
+    import fossil
+
+    rows = fossil.evaluate([report.parent / name for name in ("fossil", "fossil_channels")], splits=3, features=True)
+    go(opened, "scores")
+    shown = [each.text for each in opened.find_elements("css selector", "#panel-scores .ladder .value")]
+    assert shown[:2] == [f"{100 * row.accuracy.mean:.2f} %" for row in rows]
+    assert len(shown) == 5  # two runs, features, propagated features, the majority
+
+
+def test_keyboard_alone_is_enough(opened: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    def press(*keys: str) -> None:
+        chain = ActionChains(opened)
+        for key in keys:
+            chain.send_keys(key)
+        chain.perform()
+
+    press("/")  # the search, from anywhere
+    assert opened.switch_to.active_element.get_attribute("id") == "search"
+    press("plain", Keys.ESCAPE, Keys.TAB)  # the theme
+    assert opened.switch_to.active_element.get_attribute("id") == "theme"
+    theme = opened.execute_script("return document.documentElement.dataset.theme")
+    press(Keys.ENTER)
+    assert opened.execute_script("return document.documentElement.dataset.theme") != theme
+    press(Keys.TAB)  # the tabs
+    assert opened.switch_to.active_element.get_attribute("id") == "tab-map"
+    press(Keys.TAB)  # the map
+    assert opened.switch_to.active_element.tag_name == "canvas"
+    press(Keys.ARROW_RIGHT)
+    first = until(opened, "return document.querySelector('.node-card h3')?.textContent")
+    press(Keys.ARROW_UP)
+    until(opened, "return document.querySelector('.node-card h3')?.textContent !== arguments[0]", first)
+    press(Keys.ENTER)  # opens the node
+    until(opened, "return !document.getElementById('panel-node').hidden")
+    opened.find_element("id", "tab-node").send_keys(Keys.ARROW_RIGHT)
+    assert not opened.execute_script("return document.getElementById('panel-transport').hidden")
+    opened.switch_to.active_element.send_keys(Keys.END)
+    assert not opened.execute_script("return document.getElementById('panel-provenance').hidden")
+
+
+def test_colour_by_another_column(opened: Any) -> None:
+    opened.execute_script(
+        """
+        const select = document.getElementById('colour');
+        select.value = 'degree';
+        select.dispatchEvent(new Event('change'));
+        """
+    )
+    until(opened, "return document.querySelector('#panel-map .ramp') !== null")
+    options = [each.get_attribute("value") for each in opened.find_elements("css selector", "#colour option")]
+    assert {"label", "lambda", "degree", "agreement", "probe", "table:feature 0"} <= set(options)
+
+
+def test_two_maps_share_one_selection(opened: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    go(opened, "compare")
+    until(opened, "return document.querySelectorAll('#panel-compare .scatter[data-points]').length === 2")
+    box = opened.find_element("id", "search")
+    box.clear()
+    box.send_keys("42")
+    until(opened, "return !document.getElementById('found').hidden")
+    box.send_keys(Keys.ENTER)
+    until(opened, "return document.querySelector('#panel-compare').innerText.includes('nearest nodes are the same')")
+    assert len(opened.find_elements("css selector", "#panel-compare .neighbours")) == 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_accessibility_checker_finds_nothing(opened: Any, theme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: npm ci in frontend/")
+    if opened.execute_script("return document.documentElement.dataset.theme") != theme:
+        opened.find_element("id", "theme").click()
+    opened.execute_script(AXE.read_text())
+    checked = 0
+    for view in VIEWS:
+        go(opened, view)
+        until(opened, "return document.getElementById('panel-' + arguments[0]).innerText.length > 20", view)
+        found = opened.execute_async_script("axe.run(document).then(arguments[0], (error) => arguments[0]({error}))")
+        wrong = [
+            (each["id"], [node["html"][:200] for node in each["nodes"][:3]], each["nodes"][0].get("failureSummary"))
+            for each in found["violations"]
+        ]
+        assert wrong == [], (view, wrong)
+        checked += len(found["passes"])
+        assert "color-contrast" in [each["id"] for each in found["passes"]]
+    print(f"axe-core, {theme}: {checked} rules passed over {len(VIEWS)} views")
+    assert checked > 100
