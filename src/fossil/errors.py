@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 SWITCHES = (
     "attach", "exact", "features", "force", "missing-indicator", "mps", "recipe", "records", "replay", "resume",
-    "retry-failed", "structural-features", "tables",
+    "retry-failed", "sampled", "structural-features", "tables",
 )  # fmt: skip
 """Flags without a value; `no-` in front turns one off."""
 TREATMENTS = (

@@ -235,7 +235,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "a node's likeness to itself counts", _AGREEMENT,
-        "counted = (chunk[:, None] != landmarks).to(rows.dtype)",
+        "counted = (asked[:, None] != landmarks).to(rows.dtype)",
         "counted = torch.ones(len(chunk), len(landmarks), dtype=rows.dtype, device=rows.device)",
         ("tests/unit/nn/test_agreement.py",),
     ),
@@ -259,8 +259,23 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "both views under one dropout", _WITH_CHANNELS,
-        "H, H_hat = self.view(prepared, random), self.view(prepared, random)",
-        "H = H_hat = self.view(prepared, random)", _OF_CHANNELS,
+        "H, H_hat = self.view(graph, random), self.view(graph, random)",
+        "H = H_hat = self.view(graph, random)", _OF_CHANNELS,
+    ),
+    Planted(
+        "neighbours that were drawn stand for themselves alone", "src/fossil/sampling/neighbourhoods.py",
+        "values.float() if weight is None else (values * weight).float()", "values.float()",
+        ("tests/unit/sampling/test_neighbourhoods.py",),
+    ),
+    Planted(
+        "the length of the sampled λ grows as their sum", "src/fossil/ops/fusion_penalty.py",
+        "l2 / times**0.5", "l2",
+        ("tests/unit/methods/test_sampled_fossil.py",),
+    ),
+    Planted(
+        "dropped edges of a block by what it shows", _CHANNELS, "return self.lengths[operator]",
+        "return self.operators[operator].crow.diff()",
+        ("tests/unit/methods/test_sampled_channels.py",),
     ),
     Planted(
         "the subgraph loss without its weight", _WITH_CHANNELS,

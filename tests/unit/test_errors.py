@@ -127,7 +127,7 @@ def test_messages_are_found() -> None:
 
 def test_the_switches_are_those_of_the_command_line() -> None:
     flags = {name.removeprefix("--").removeprefix("no-") for name, option in options().items() if option.is_flag}
-    only_there = {"help", "version", "map", "install-completion", "show-completion"}
+    only_there = {"help", "version", "map", "plan", "install-completion", "show-completion"}
     assert flags - only_there == set(SWITCHES)
 
 

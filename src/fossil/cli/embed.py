@@ -58,7 +58,7 @@ def command(
     replay: bool = typer.Option(True, help="On a GPU, capture the training step once as a CUDA graph and replay it."),
     sampled: bool | None = typer.Option(
         None,
-        "--sampled/--whole",
+        "--sampled/--no-sampled",
         help="Take steps on the surroundings of the sampled nodes, or on the whole graph; by default the former where "
         "the latter does not fit and the method can.",
     ),

@@ -26,7 +26,7 @@ def forecast(plan: Plan) -> list[str]:
     """
     trainer, _, prepared = make_trainer(plan)
     device, graph = trainer.random.device, plan.graph
-    lines = [f"{plan.describe()}; nothing is trained, because --plan was given"]
+    lines = [f"{plan.describe()}; this is a plan, and nothing is trained"]
     if prepared.is_sampled:
         lines.append(prepared.describe(plan.config.training.fan_out))
     else:
