@@ -31,4 +31,6 @@ if __name__ == "__main__":
     page = Path(sys.argv[1])
     for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 3):
         paint, drawn, points = measure(page)
-        print(f"{page.name}: {page.stat().st_size / 1e6:.2f} MB, {points:,} points, text {paint:.2f} s, map {drawn:.2f} s")
+        print(
+            f"{page.name}: {page.stat().st_size / 1e6:.2f} MB, {points:,} points, text {paint:.2f} s, map {drawn:.2f} s"
+        )

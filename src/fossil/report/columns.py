@@ -16,8 +16,14 @@ from fossil.report.contract import ColumnMeta
 from fossil.runs.run import Run
 
 _MOST = 40  # columns of a table
+_VALUES = 1_000_000  # of such columns and of what was learnt: with more, 100,000 nodes would not fit into 15 MB
+_FEWEST = 4
 _WHOLE = 1e-4  # of a number's scale: what float32 leaves of whole numbers
 _DAYS_A_YEAR = 365.2425
+
+
+LARGEST_PAGE = 100_000
+"""Nodes of a page; of larger runs it shows a sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,26 +147,33 @@ def _table(run: Run) -> Iterator[NodeColumn]:
     features = sp.csc_array(graph.features) if graph.has_sparse_features else graph.features
     if plan is None:
         names = graph.feature_names or tuple(f"feature {number}" for number in range(graph.num_features))
-        for place, name in enumerate(names if len(names) <= _MOST else ()):
+        for place, name in enumerate(names[: _room(run)] if len(names) <= _MOST else ()):
             yield NodeColumn(f"table:{name}", name, "A feature, as it was trained on.", _dense(features, place))
         return
     place = 0
-    shown = [column for column in plan.columns if column.feature_names][:_MOST]
+    shown = [column for column in plan.columns if column.feature_names][: _room(run)]
     for column in shown:
         width = len(column.feature_names)
         yield _decoded(column, [_dense(features, place + i) for i in range(width)])
         place += width
 
 
+def _room(run: Run) -> int:
+    """Return how many columns of its table a page about a run has room for."""
+    found = run.embeddings
+    learnt = len(found.channels or ()) + (found.fusion is not None)
+    return min(_MOST, max(_FEWEST, _VALUES // min(run.graph.num_nodes, LARGEST_PAGE) - learnt))
+
+
 def table_note(run: Run) -> str | None:
     """Return what must be said of columns that are not among `columns_of`; None where all are."""
-    graph, plan = run.graph, run.plan
+    graph, plan, room = run.graph, run.plan, _room(run)
     wide = graph.num_features if plan is None else sum(bool(column.feature_names) for column in plan.columns)
-    if wide <= _MOST:
+    if wide <= room:
         return None
-    if plan is None:
+    if plan is None and wide > _MOST:
         return f"The {wide:,} features have no columns of a table behind them, and are not offered as colours."
-    return f"Of the {wide:,} columns of the table the first {_MOST} are offered as colours."
+    return f"Of {wide:,} columns the first {room} are offered as colours: a page has no room for more."
 
 
 def _dense(features: Features, place: int) -> Array:

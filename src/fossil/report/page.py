@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from fossil import __version__
 from fossil.errors import EvaluationError, RunError, SettingError
 from fossil.evaluation.answers import answers
 from fossil.evaluation.audit import describe_audit
@@ -25,7 +24,7 @@ from fossil.evaluation.subjects import subject_of
 from fossil.graph.graph import Array
 from fossil.graph.structure import undirected
 from fossil.report.arrays import category_codes, number_steps, packed, packed_texts, places
-from fossil.report.columns import NodeColumn, columns_of, has_classes, table_note
+from fossil.report.columns import LARGEST_PAGE, NodeColumn, columns_of, has_classes, table_note
 from fossil.report.contract import Encoded, Meta, Pair, Plan, Probe, RunMeta, Scores, Topic, plain
 from fossil.report.layout import layout_of
 from fossil.report.nearest import cosines_between, nearest_rows
@@ -38,8 +37,7 @@ from fossil.runs.run import Run
 from fossil.seeding import numpy_generator
 from fossil.storage import write_text
 
-MOST_NODES = 100_000
-"""Of a page; of larger runs it shows a sample."""
+MOST_NODES = LARGEST_PAGE
 
 _NEAR = 10  # neighbours of a node by its vector
 _LISTED = 10  # neighbours of a node in the graph
@@ -92,7 +90,7 @@ def write_report(
         parts.append(_part(run, rule, splits, device))
         progress(0.5 + (number + 1) / (2 * len(runs)))
     meta = Meta(
-        version=__version__,
+        version=_version(),
         kind="report",
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         runs=[part.meta for part in parts],
@@ -217,6 +215,14 @@ def _probe(
         return None, None
     found = answers(subject_of(run), rule, splits or SPLITS_OF_A_SINGLE_RUN, _device(device))
     return describe_probe(run.graph, found, page_rows), found.errors
+
+
+def _version() -> str:
+    import torch
+
+    from fossil.training.devices import environment
+
+    return str(environment(torch.device("cpu"))["versions"]["fossil-gnn"])
 
 
 def _device(name: str) -> str:
