@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -137,7 +136,7 @@ class Served:
 
 @contextmanager
 def serving(path: Path) -> Iterator[Served]:
-    """Start the command, and end it as Ctrl-C does."""
+    """Start the command, and end it by SIGTERM: a shell in the background lets SIGINT pass unheard."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "fossil", "explore", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -146,7 +145,7 @@ def serving(path: Path) -> Iterator[Served]:
         try:
             yield Served(process, address, time.perf_counter() - began)
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
 
 
 def _times(server: Served, paths: list[str]) -> dict[str, float]:
