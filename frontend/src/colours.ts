@@ -5,7 +5,7 @@ export type Theme = "light" | "dark";
 
 const CLASSES: Record<Theme, string[]> = {
   light: ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00", "#5b4b8a", "#7f7f7f", "#000000"],
-  dark: ["#4fa8e0", "#f0b429", "#2fc49a", "#e29ac2", "#f0803c", "#8fd0f5", "#d8c93a", "#a99be0", "#b5b5b5", "#ffffff"],
+  dark: ["#4fa8e0", "#e08a00", "#2fc49a", "#e29ac2", "#e4572e", "#8fd0f5", "#efe04f", "#a99be0", "#b5b5b5", "#ffffff"],
 };
 
 const RAMP = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
