@@ -20,7 +20,7 @@ def command(
     ),
     force: bool = typer.Option(False, "--force", help="Replace the file."),
 ) -> None:
-    """Draw the nodes of a run on a plane: t-SNE, principal components above 5,000 nodes."""
+    """Draw the nodes of a run on a plane: UMAP where it is installed, else t-SNE, or principal components if many."""
     from fossil.cli.show import plain_console
     from fossil.report.map import check_map, draw_map
     from fossil.runs.run import Run
