@@ -23,7 +23,7 @@ COMMANDS = (
     EMBED,
     ("evaluate", "run"),
     ("export", "run", "--to", "csv"),
-    # ("report", "run", "--out", "report.html"),
+    ("report", "run", "--out", "report.html"),
 )
 _NO_INDEX = ("No matching distribution found", "Could not find a version", "Connection", "Temporary failure")
 

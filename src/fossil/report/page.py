@@ -23,11 +23,12 @@ from fossil.evaluation.protocol import Protocol, protocol
 from fossil.evaluation.subjects import subject_of
 from fossil.graph.graph import Array
 from fossil.graph.structure import undirected
+from fossil.neighbours.exact import ExactNeighbours
 from fossil.report.arrays import category_codes, number_steps, packed, packed_texts, places
 from fossil.report.columns import LARGEST_PAGE, NodeColumn, columns_of, has_classes, table_note
 from fossil.report.contract import Encoded, Meta, Pair, Plan, Probe, RunMeta, Scores, Topic, plain
+from fossil.report.cosines import cosines_between
 from fossil.report.layout import layout_of
-from fossil.report.nearest import cosines_between, nearest_rows
 from fossil.report.probe import describe_probe
 from fossil.report.provenance import changed_settings, provenance, summary_facts, training_curves
 from fossil.report.score_page import describe_scores
@@ -187,7 +188,7 @@ def _part(run: Run, rule: Protocol | None, splits: int | None, device: str) -> _
     layout = layout_of(run)
     probe, errors = _probe(run, rule, splits, device, page_rows)
     columns = [column.of(rows) for column in columns_of(run, errors)]
-    near, cosines = nearest_rows(found.vectors[rows], _NEAR)
+    near, cosines = ExactNeighbours(found.vectors[rows]).nearest(np.arange(len(rows)), _NEAR)
     sampler = sampler_of(run)
     subgraphs = subgraphs_of(sampler, rows)
     pairs, pairs_about = chosen_pairs(run, subgraphs, rows, rows[near], page_rows)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
 from fossil.report.arrays import category_codes, number_steps, packed, packed_texts, places
-from fossil.report.nearest import cosines_between, nearest_rows
+from fossil.report.cosines import cosines_between
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
@@ -51,21 +51,10 @@ def test_places_fill_the_square_and_keep_their_shape() -> None:
     assert places(np.zeros((1, 2)))[0].tolist() == [32768]
 
 
-def test_the_nearest_are_those_of_all_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fossil.report.nearest._CHUNK", 200)  # a few rows at a time
+def test_cosines_of_pairs_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fossil.report.cosines._PAIRS", 2)  # two pairs at a time
     vectors = np.random.default_rng(0).normal(size=(57, 6)).astype(np.float32)
     vectors[3] = 0
-    wanted = cosine_similarity(vectors.astype(np.float64))
-    np.fill_diagonal(wanted, -np.inf)
-    rows, cosines = nearest_rows(vectors, 5)
-    assert rows.shape == (57, 5)
-    np.testing.assert_allclose(cosines, -np.sort(-wanted, axis=1)[:, :5], atol=1e-6)
-    np.testing.assert_allclose(np.take_along_axis(wanted, rows, 1), cosines, atol=1e-6)
-    np.fill_diagonal(wanted, 0)
     a, b = np.array([0, 3, 9]), np.array([1, 2, 3])
-    np.testing.assert_allclose(cosines_between(vectors, a, b), wanted[a, b], atol=1e-6)
-
-
-def test_one_vector_has_nobody_near() -> None:
-    rows, cosines = nearest_rows(np.ones((1, 3), np.float32), 5)
-    assert rows.shape == cosines.shape == (1, 0)
+    wanted = cosine_similarity(vectors.astype(np.float64))[a, b]
+    np.testing.assert_allclose(cosines_between(vectors, a, b), wanted, atol=1e-6)

@@ -13,7 +13,7 @@ from fossil.datasets.synthetic import csbm
 from fossil.graph.structure import undirected
 from fossil.methods.fossil.settings import ContrastSettings
 from fossil.methods.fossil.stages import Compared, Pairs
-from fossil.report.nearest import nearest_rows
+from fossil.neighbours.exact import ExactNeighbours
 from fossil.report.subgraphs import sampler_of, settings_of, subgraphs_of
 from fossil.report.transport import chosen_pairs, problem_between, solve, taken
 from fossil.runs.run import Run
@@ -91,7 +91,7 @@ def test_every_subgraph_belongs_to_its_anchor_and_has_the_edges_of_the_graph(run
 
 def test_pairs_are_what_they_are_said_to_be(run: Run) -> None:
     rows = np.arange(NODES)
-    near, _ = nearest_rows(run.embeddings.vectors, 10)
+    near, _ = ExactNeighbours(run.embeddings.vectors).nearest(rows, 10)
     pairs, about = chosen_pairs(run, subgraphs_of(sampler_of(run), rows), rows, near, rows)
     edges, labels = undirected(run.graph.adjacency).toarray() > 0, run.graph.labels
     kinds = [pair.kind for pair, _ in pairs]
