@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     graph, figure, kind = run.graph, new_figure(), picture_kind(path)
     chosen = colour or ("label" if _has_classes(graph) else "none")
     _check_colour(chosen, found, graph)
+    with _keeping_others_out(path, run):
+        pass  # a folder that is being written to is told of before a layout is looked for
     layout = Layout(*flatten(found.vectors)) if isinstance(run, FitResult) else layout_of(run)
     positions, how = layout.positions, layout.how
     axes = figure.add_subplot()
@@ -75,9 +77,14 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     write_literally(axes.set_title("", fontsize="medium"), graph.name, about)
     axes.set_xticks([])
     axes.set_yticks([])
-    in_its_folder = run.path is not None and path.parent.resolve() == run.path.resolve()
-    with locked(path.parent) if in_its_folder else nullcontext():
+    with _keeping_others_out(path, run):
         write_atomically(path, lambda stream: figure.savefig(stream, format=kind, dpi=130))
+
+
+def _keeping_others_out(path: Path, run: Run | FitResult) -> AbstractContextManager[None]:
+    """Lock the folder of a run where a picture goes there."""
+    in_its_folder = run.path is not None and path.parent.resolve() == run.path.resolve()
+    return locked(path.parent) if in_its_folder else nullcontext()
 
 
 def new_figure(width: float = 7, height: float = 6) -> Figure:
