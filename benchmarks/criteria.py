@@ -177,7 +177,8 @@ class Judge:
         method, draws = trainer.method, ("first view", "second view")
         assert isinstance(method, FossilChannels)
         first, second = (
-            method.view(trainer.prepared.tensors, torch_generator(self.seed, draw, device=self.device)) for draw in draws
+            method.view(trainer.prepared.tensors, torch_generator(self.seed, draw, device=self.device))
+            for draw in draws
         )
         return first, second
 
