@@ -75,7 +75,8 @@ GUARDS: tuple[Planted, ...] = (
     ),
     Planted(
         "another number of threads goes unsaid", "src/fossil/runs/resume.py",
-        "    if before == now:\n        return\n    differ", "    if True:\n        return\n    differ", ("tests/unit/runs/test_fit.py",),
+        "    if before == now:\n        return\n    differ", "    if True:\n        return\n    differ",
+        ("tests/unit/runs/test_fit.py",),
     ),
     # Memory.
     Planted("a small file takes what it likes", _BUDGET, "if need > allowed:", "if False:", _WEIGHED),
