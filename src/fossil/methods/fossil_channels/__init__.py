@@ -88,7 +88,8 @@ seven graphs of the paper, and as much memory; v2 0.99 to 1.17 times that of FOS
 `benchmarks/results/channels-step.jsonl`).
 
 `fossil_channels_v2` contrasts the nodes of the sampled subgraphs alone, as FOSSIL v2 does: its losses do not grow with
-the graph.
+the graph. With `--sampled` its encoder does not either: a step reads the surroundings of its samples
+([how](../guides/how-do-i-embed-a-graph-larger-than-memory.md)).
 
 ## What it is worth, and what its parts are worth
 
