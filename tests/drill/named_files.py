@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import random
@@ -207,13 +208,15 @@ def as_somebody_else(act: Callable[[Path], Said]) -> Callable[[Path], Said]:
     """Do something as a user whom permissions bind, where this one is root."""
 
     def do(folder: Path) -> Said:
-        "".encode("utf-8-sig")  # a module that the other user may not read
         user = os.geteuid()
-        os.seteuid(65534 if user == 0 else user)
-        try:
-            return act(folder)
-        finally:
-            os.seteuid(user)
+        with contextlib.chdir(folder):  # a place that the other user may come back to
+            if user == 0:
+                act(folder)  # whom nothing binds: modules are imported that the other user may not be able to read
+            os.seteuid(65534 if user == 0 else user)
+            try:
+                return act(folder)
+            finally:
+                os.seteuid(user)
 
     return do
 
