@@ -40,7 +40,7 @@ SAMPLE ?= 200
 mutants: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/mutate.py --sample $(SAMPLE)
 
-# Damages files, kills trainings and starts two at once; about twenty minutes on a core that is free. It goes on where it was.
+# Damages files, kills trainings and starts two at once; some six minutes on two cores that are free. It goes on where it was.
 CASES ?= 10000
 drill: $(STAMP)
 	$(BIN)/python tests/drill/drill.py --cases $(CASES) --write
