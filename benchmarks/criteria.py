@@ -21,7 +21,7 @@ on a `view`, the trained rows alone under dropout, whose mask is the same at eve
 - stopping: what is lost, in points of accuracy, at the checkpoint that the criterion likes best, the first of equals,
   against the best one of that training; beside it stopping at a fixed epoch, and at the epoch that loses least on all
   other graphs. The best one is chosen by looking at test labels, so that even validation labels lose something;
-- less than always 150 epochs, the method's own number: by how many points less is lost;
+- less than the method's own number of epochs, or the checkpoint nearest to it: by how many points less is lost;
 - choosing: the same among settings at their last checkpoint.
 
 Intervals are Student's t over graphs, from three on: trainings on one graph are alike, and the question is what to

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.stats import spearmanr
 
+from fossil.datasets.catalog import find
 from fossil.evaluation.statistics import summarize
 from fossil.methods.registry import get_method
 
@@ -21,6 +22,7 @@ Trainings: TypeAlias = dict[tuple[str, int], list[Record]]
 # Less of these is better; of all others, more.
 _LESS = {"alignment", "uniformity", "alignment + uniformity", "loss", "fall of the loss"}
 _LABELS = "validation accuracy (has labels)"
+_USUAL = "the method's own number of epochs"
 _DEFAULTS = json.dumps({})
 
 
@@ -52,16 +54,16 @@ def print_tables(records: list[Record]) -> None:
                 checkpoints.sort(key=lambda record: record["epoch"])
         count = sum(len(trainings) for trainings in graphs.values())
         print(f"{method}, {precision}, epochs {epochs}: {count} trainings, {splits} splits a checkpoint\n")
-        usual = get_method(method).epochs
-        _print(rows_of(graphs, usual), list(graphs), _always(usual))
+        usual = {graph: get_method(method).epochs_for(find(graph).counts.nodes or 0) for graph in graphs}
+        _print(rows_of(graphs, usual), list(graphs))
 
 
-def rows_of(graphs: Mapping[str, Trainings], usual: int) -> dict[str, Row]:
+def rows_of(graphs: Mapping[str, Trainings], usual: Mapping[str, int]) -> dict[str, Row]:
     """Return a row for each criterion, for validation labels, and for rules that look at nothing.
 
     Args:
         graphs: trainings of each graph.
-        usual: the fixed number of epochs to compare with.
+        usual: the number of epochs that the method has by default on each of them.
     """
     first = next(iter(next(iter(graphs.values())).values()))[0]
     # Those of both views and of the loss first, then those of the vectors, then those of a view.
@@ -70,10 +72,11 @@ def rows_of(graphs: Mapping[str, Trainings], usual: int) -> dict[str, Row]:
     rows[_LABELS] = _row(graphs, lambda record: record["validation_accuracy"])
     shared = sorted({record["epoch"] for of_graph in graphs.values() for one in of_graph.values() for record in one})
     lost = {epoch: _lost_at(graphs, epoch) for epoch in shared}
-    if usual in lost:
-        rows[_always(usual)] = _stopping(lost[usual])
+    nearest = {graph: min(shared, key=lambda epoch: abs(epoch - usual[graph])) for graph in graphs}
+    rows[_USUAL] = _stopping({graph: lost[nearest[graph]][graph] for graph in graphs})
     # The number of epochs as a criterion: whatever only rises or only falls in a training ranks no better than this.
-    rows[_always(shared[-1])] = _row(graphs, lambda record: record["epoch"])._replace(among_settings={}, choosing={})
+    last = f"always {shared[-1]} epochs"
+    rows[last] = _row(graphs, lambda record: record["epoch"])._replace(among_settings={}, choosing={})
     rows["a checkpoint at random"] = _stopping({graph: fmean(one[graph] for one in lost.values()) for graph in graphs})
     if len(graphs) > 1:
         best = {graph: min(shared, key=lambda epoch: _mean_elsewhere(lost[epoch], graph)) for graph in graphs}
@@ -159,21 +162,18 @@ def _mean_elsewhere(lost: Mapping[str, float], graph: str) -> float:
     return fmean(value for other, value in lost.items() if other != graph)
 
 
-def _always(epochs: int) -> str:
-    return f"always {epochs} epochs"
-
-
 def _stopping(lost: Mapping[str, float]) -> Row:
     return Row({}, {}, lost, {})
 
 
-def _print(rows: Mapping[str, Row], graphs: Sequence[str], usual: str) -> None:
+def _print(rows: Mapping[str, Row], graphs: Sequence[str]) -> None:
     head = ["criterion", "among checkpoints", "least, greatest", "among settings", "least, greatest", "stopping"]
-    print(f"| {' | '.join([*head, f'less than {usual}', 'choosing'])} |\n" + "|---" * (len(head) + 2) + "|")
-    fixed = rows[usual].stopping if usual in rows else {}
+    head += [f"less than {_USUAL}", "choosing"]
+    print(f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|")
+    fixed = rows[_USUAL].stopping
     for name, row in rows.items():
         ranks = [cell for one in row[:2] for cell in (_mean(one), _range(one))]
-        gained = {graph: fixed[graph] - lost for graph, lost in row.stopping.items() if graph in fixed}
+        gained = {graph: fixed[graph] - lost for graph, lost in row.stopping.items()}
         points = [_mean(each, 100) for each in (row.stopping, gained, row.choosing)]
         print(f"| {name} | {' | '.join([*ranks, *points])} |")
     print("\nPoints lost by stopping, on each graph:\n")
