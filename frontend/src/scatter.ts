@@ -112,11 +112,6 @@ export class Scatter {
     void this.plot.zoomToLocation([x, y], Math.min(Math.max(distance, 0.005), 4), { transition: true, transitionDuration: 150 });
   }
 
-  centre(row: number): void {
-    const [x, y] = [this.coordinates[2 * row]! * 0.95, this.coordinates[2 * row + 1]! * 0.95];
-    void this.plot?.zoomToLocation([x, y], 0.35, { transition: true, transitionDuration: 400 });
-  }
-
   resize(): void {
     const { width, height } = this.element.getBoundingClientRect();
     if (width > 50 && height > 50) this.plot?.set({ width, height });
