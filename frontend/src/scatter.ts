@@ -47,6 +47,7 @@ export class Scatter {
     const rows = coordinates.length / 2;
     const { width, height } = this.element.getBoundingClientRect();
     if (!this.plot) {
+      if (!el("canvas").getContext("webgl")) throw new Error("The map cannot be drawn: this browser has no WebGL, or it is switched off.");
       this.plot = createScatterplot({
         canvas: this.canvas,
         width: Math.max(width, 50),

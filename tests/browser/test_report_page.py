@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import NODES
+
+from browser import BROWSER, DRIVER, MISSING, chromium
 
 VIEWS = ("map", "node", "transport", "training", "scores", "compare", "data", "provenance")
 AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -122,7 +125,7 @@ def drag(browser: Any, corners: list[tuple[float, float]]) -> None:
     places = [(round(x * size["width"]), round(y * size["height"])) for x, y in [*corners, corners[0]]]
     chain = ActionChains(browser, duration=60)
     chain.move_to_element_with_offset(canvas, *places[0]).click_and_hold()
-    for (x, y), (to_x, to_y) in zip(places[:-1], places[1:], strict=True):
+    for (x, y), (to_x, to_y) in pairwise(places):
         for part in range(1, 9):
             chain.move_to_element_with_offset(canvas, x + (to_x - x) * part // 8, y + (to_y - y) * part // 8)
     chain.release().perform()
@@ -185,6 +188,17 @@ def test_hovering_shows_the_id_and_attributes_of_the_node(opened: Any, report: P
     assert tip.text.splitlines()[0] == str(graph.ids[row])
     ActionChains(opened).move_to_element(opened.find_element("id", "theme")).perform()
     until(opened, "return document.querySelector('#panel-map .tip').hidden")
+
+
+def test_a_browser_without_webgl_is_told_why_there_is_no_map(report: Path, tmp_path: Path) -> None:
+    pytest.importorskip("selenium")
+    if BROWSER is None or DRIVER is None:
+        pytest.skip(MISSING)
+    with chromium(tmp_path / "profile", flags=("--disable-3d-apis",)) as driver:
+        driver.get(report.as_uri())
+        said = until(driver, "return document.querySelector('[role=alert]')?.textContent")
+        assert said == "The map cannot be drawn: this browser has no WebGL, or it is switched off."
+        go(driver, "scores")  # which needs none
 
 
 def test_search_finds_a_node_and_shows_its_neighbours(opened: Any, report: Path) -> None:
