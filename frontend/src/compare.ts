@@ -26,7 +26,9 @@ export function compareView(app: App): HTMLElement {
       replace(shared, section("One node in both", el("p", {}, "Choose a node on either map: it is marked on both, with its nearest nodes in each.")));
       return;
     }
-    const [one, other] = await Promise.all(chosen.map((run) => app.source.node(run, app.node!)));
+    const wanted = app.node;
+    const [one, other] = await Promise.all(chosen.map((run) => app.source.node(run, wanted)));
+    if (app.node !== wanted) return; // another one was chosen meanwhile
     const both = one!.inEmbedding.rows.filter((row) => other!.inEmbedding.rows.includes(row)).length;
     const lists = [one!, other!].map((node, i) =>
       el(

@@ -125,7 +125,7 @@ export interface Pair {
   b: number;
   aId: string;
   bId: string;
-  kind: "positive" | "negative" | "view";
+  kind: "positive" | "negative";
   about: string;
   value: number;
 }

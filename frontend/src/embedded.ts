@@ -80,22 +80,24 @@ export class EmbeddedSource implements Source {
 
   async node(run: number, row: number): Promise<NodeFacts> {
     const about = this.run(run);
-    const [{ ids }, degrees, values] = await Promise.all([
+    const [{ ids }, degrees, steps] = await Promise.all([
       this.index(run),
       this.array(`${run}/degrees`),
-      Promise.all(about.columns.map((column) => this.column(run, column.name))),
+      Promise.all(about.columns.map((_, place) => this.array(`${run}/column/${place}`))),
     ]);
     const attributes: NodeFacts["attributes"] = [];
     const weights: NodeFacts["weights"] = [];
     about.columns.forEach((column, i) => {
-      const of = values[i]!;
+      const packed = this.packed[`${run}/column/${i}`]!;
+      const step = steps[i]![row]!;
+      const none = step === LARGEST[packed.dtype];
+      const value = none ? NaN : column.low + step * (packed.step ?? 1);
       if (column.name === "lambda" || column.name.startsWith("channel:")) {
         const name = column.name === "lambda" ? "λ" : column.name.slice("channel:".length);
-        weights.push({ name, value: of.kind === "number" ? of.values[row]! : NaN });
+        weights.push({ name, value });
       } else {
-        const value =
-          of.kind === "number" ? number(of.values[row]!) : (column.names[of.codes[row]!] ?? "unknown");
-        attributes.push({ name: column.title, value });
+        const said = column.kind === "number" ? number(value) : none ? "unknown" : column.names[step]!;
+        attributes.push({ name: column.title, value: said });
       }
     });
     return {

@@ -119,6 +119,13 @@ function expose(app: App): void {
   Object.assign(window, { fossil: { select, open: (view: ViewName) => app.open(view) } });
 }
 
+// What nobody else answers for: a server that has ended, a browser without WebGL.
+window.addEventListener("unhandledrejection", ({ reason }) => {
+  const said = reason instanceof TypeError && /fetch/i.test(reason.message) ? "The server does not answer; is it still running?" : String(reason?.message ?? reason);
+  document.querySelector(".fault")?.remove();
+  document.getElementById("page")!.prepend(el("p", { class: "fault", role: "alert" }, said.slice(0, 500)));
+});
+
 start().catch((error: unknown) => {
   const said = el("p", { class: "loading", role: "alert" });
   said.textContent = `This page cannot be shown: ${(error as Error).message}`;

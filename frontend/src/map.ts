@@ -6,6 +6,8 @@ import { el, number, replace, text } from "./dom";
 import { legend } from "./legend";
 import { Scatter } from "./scatter";
 
+const IN_TIP = 5; // attributes under the pointer; the card has more
+
 export function mapView(app: App): HTMLElement {
   const chosen = new Map<number, string | null>();
   const colourOf = () => (chosen.has(app.run) ? chosen.get(app.run)! : app.about.colour);
@@ -17,6 +19,7 @@ export function mapView(app: App): HTMLElement {
   const notes = el("div", { class: "notes" });
   const tip = el("div", { class: "tip", role: "status", hidden: true });
   let shown: Colouring | null = null;
+  let over: number | null = null; // the node under the pointer: of answers that come late, its own alone is shown
 
   const scatter = new Scatter(
     "Map of the nodes. Arrow keys go from node to node, plus and minus zoom, 0 shows all, Enter opens the node.",
@@ -48,19 +51,19 @@ export function mapView(app: App): HTMLElement {
   );
 
   async function hover(row: number | null): Promise<void> {
-    if (row === null) {
-      tip.hidden = true;
-      return;
-    }
-    const [id] = await app.source.ids(app.run, [row]);
-    const name = shown?.about?.name;
-    const column = name ? await app.column(app.run, name) : null;
-    const value = !column
-      ? ""
-      : column.kind === "category"
-        ? (shown!.about!.names[column.codes[row]!] ?? "unknown")
-        : number(column.values[row]!);
-    replace(tip, el("strong", {}, text(id ?? "", 60)), value && el("span", {}, shown!.about!.title, ": ", text(value, 60)));
+    over = row;
+    tip.hidden = true;
+    if (row === null) return;
+    const { id, attributes } = await app.source.node(app.run, row);
+    if (over !== row) return;
+    // What the map is coloured by stands first.
+    const first = (name: string) => Number(name !== shown?.about?.title);
+    const told = [...attributes].sort((one, other) => first(one.name) - first(other.name));
+    replace(
+      tip,
+      el("strong", {}, text(id, 60)),
+      ...told.slice(0, IN_TIP).map(({ name, value }) => el("span", {}, text(name, 30), ": ", text(value, 40))),
+    );
     tip.hidden = false;
   }
 
@@ -145,6 +148,8 @@ export function mapView(app: App): HTMLElement {
       el("p", {}, `${all}, ${number(about.edges)} directed edges, placed by ${about.layout}. Far apart on the map says little; near says more.`),
       ...about.notes.map((note) => el("p", { class: "note" }, note)),
     );
+    replace(picked);
+    void hover(null);
     void draw();
     void showNode();
   }

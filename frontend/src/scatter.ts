@@ -47,6 +47,7 @@ export class Scatter {
     const rows = coordinates.length / 2;
     const { width, height } = this.element.getBoundingClientRect();
     if (!this.plot) {
+      if (!el("canvas").getContext("webgl")) throw new Error("The map cannot be drawn: this browser has no WebGL, or it is switched off.");
       this.plot = createScatterplot({
         canvas: this.canvas,
         width: Math.max(width, 50),
@@ -110,11 +111,6 @@ export class Scatter {
     const [x, y] = this.plot.get("cameraTarget") as [number, number];
     const distance = (this.plot.get("cameraDistance") as number) * factor;
     void this.plot.zoomToLocation([x, y], Math.min(Math.max(distance, 0.005), 4), { transition: true, transitionDuration: 150 });
-  }
-
-  centre(row: number): void {
-    const [x, y] = [this.coordinates[2 * row]! * 0.95, this.coordinates[2 * row + 1]! * 0.95];
-    void this.plot?.zoomToLocation([x, y], 0.35, { transition: true, transitionDuration: 400 });
   }
 
   resize(): void {

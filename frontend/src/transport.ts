@@ -42,12 +42,14 @@ export function transportView(app: App): HTMLElement {
 
   function free(): HTMLElement {
     const input = el("input", { type: "text", id: "other", autocomplete: "off" });
+    const said = el("p", { class: "quiet", role: "status" });
     const go = async () => {
       const [found] = await app.source.find(app.run, input.value, 1);
+      said.textContent = found === undefined ? "No id holds this." : "";
       if (found !== undefined && app.node !== null) app.compare(app.node, found);
     };
     const form = el("form", { submit: (event: Event) => (event.preventDefault(), void go()) },
-      el("label", { for: "other" }, "Compare the chosen node with"), input, el("button", { type: "submit" }, "Solve"));
+      el("label", { for: "other" }, "Compare the chosen node with"), input, el("button", { type: "submit" }, "Solve"), said);
     return section("Any pair", form);
   }
 
@@ -60,9 +62,10 @@ export function transportView(app: App): HTMLElement {
       replace(stage, section("No pair to show", el("p", {}, "No two subgraphs of this run could be filled and compared.")));
       return;
     }
-    const { a, b } = app.pair;
+    const [wanted, { a, b }] = [app.pair, app.pair];
     try {
       const plan = await app.source.plan(app.run, a, b);
+      if (app.pair !== wanted) return; // another one was chosen meanwhile
       replace(stage, section("The plan between two subgraphs", picture(app, plan), el("p", {}, spread(plan)), costs(plan), el("p", { class: "quiet" }, plan.about)));
       stage.dataset.drawn = `${a}/${b}`;
     } catch (error) {

@@ -31,14 +31,14 @@ _FLAGS = (
 
 
 @contextmanager
-def chromium(profile: Path, width: int = 1440, height: int = 900) -> Iterator[Any]:
-    """Start a browser with a new, empty profile; it is gone at the end."""
+def chromium(profile: Path, width: int = 1440, height: int = 900, flags: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Start a browser with a new, empty profile, and flags beside the usual ones; it is gone at the end."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
     options.binary_location = str(BROWSER)
-    for flag in (*_FLAGS, f"--window-size={width},{height}", f"--user-data-dir={profile}"):
+    for flag in (*_FLAGS, *flags, f"--window-size={width},{height}", f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))

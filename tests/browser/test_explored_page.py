@@ -104,6 +104,10 @@ def test_any_pair_is_solved_when_it_is_asked_for(page: Any) -> None:
     label = page.execute_script("return document.querySelector('.plan-drawing').getAttribute('aria-label')")
     assert label.startswith("Transport plan from the subgraph of 199999 to that of 17, value")
     assert int(page.execute_script("return document.querySelector('.plan-drawing').dataset.links")) > 0
+    other = page.find_element(By.ID, "other")
+    other.send_keys("no such id")
+    other.submit()
+    until(page, "document.querySelector('.transport-view form [role=status]').textContent === 'No id holds this.'")
 
 
 def test_the_table_turns_its_pages_and_is_sorted(page: Any, run: Run) -> None:
@@ -144,3 +148,13 @@ def test_nothing_is_asked_of_anybody_else_and_no_error_is_heard(page: Any, serve
     assert asked and [url for url in asked if not url.startswith(allowed)] == []
     assert urlsplit(server.address).hostname == "127.0.0.1"
     assert [entry for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+
+
+def test_the_page_says_that_the_server_has_ended(page: Any, server: Server) -> None:
+    """The last one: no test after it has a server."""
+    server.shutdown()
+    server.server_close()
+    press(page, "#tab-map")
+    page.find_element("id", "search").send_keys("1")
+    until(page, "document.querySelector('[role=alert]')")
+    assert told(page, "[role=alert]") == "The server does not answer; is it still running?"

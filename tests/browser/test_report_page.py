@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import NODES
+
+from browser import BROWSER, DRIVER, MISSING, chromium
 
 VIEWS = ("map", "node", "transport", "training", "scores", "compare", "data", "provenance")
 AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -96,6 +99,106 @@ def colours_on(browser: Any, canvas: str) -> int:
 def test_the_legend_counts_every_node(opened: Any) -> None:
     counts = [int(each.text) for each in opened.find_elements("css selector", "#panel-map .legend .count")]
     assert sum(counts) == NODES and len(counts) == 2
+
+
+def positions(path: Path, run: int = 0) -> Any:
+    """Where the page places each node, from -1 to 1, read from the file itself: N×2."""
+    import base64
+    import zlib
+
+    import numpy as np
+
+    arrays = embedded(path, "arrays")
+    planes = [
+        np.frombuffer(zlib.decompress(base64.b64decode(arrays[f"{run}/{axis}"]["data"])), np.uint8) for axis in "xy"
+    ]
+    steps = [low + 256 * high.astype(int) for low, high in (np.split(each, 2) for each in planes)]
+    return np.stack(steps, axis=1) / 65535 * 2 - 1
+
+
+def drag(browser: Any, corners: list[tuple[float, float]]) -> None:
+    """Draw a closed line over the map; corners are shares of its width and height from its middle."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    canvas = browser.find_element("css selector", "#panel-map canvas")
+    size = canvas.size
+    places = [(round(x * size["width"]), round(y * size["height"])) for x, y in [*corners, corners[0]]]
+    chain = ActionChains(browser, duration=60)
+    chain.move_to_element_with_offset(canvas, *places[0]).click_and_hold()
+    for (x, y), (to_x, to_y) in pairwise(places):
+        for part in range(1, 9):
+            chain.move_to_element_with_offset(canvas, x + (to_x - x) * part // 8, y + (to_y - y) * part // 8)
+    chain.release().perform()
+
+
+def picked(browser: Any) -> str:
+    return str(browser.execute_script("return document.querySelector('.picked h3')?.textContent ?? ''"))
+
+
+def test_a_lasso_takes_the_nodes_inside_it(opened: Any, report: Path) -> None:
+    opened.find_element("xpath", "//button[text()='Lasso']").click()
+    assert picked(opened) == ""
+    drag(opened, [(-0.48, -0.48), (0.48, -0.48), (0.48, 0.48), (-0.48, 0.48)])
+    until(opened, "return document.querySelector('.picked h3')")
+    assert picked(opened) == f"{NODES} nodes in the lasso"
+    listed = [each.text for each in opened.find_elements("css selector", ".picked li")]
+    legend = [each.text for each in opened.find_elements("css selector", "#panel-map .legend .count")]
+    assert sorted(each.split()[-1] for each in listed) == sorted(legend)
+    drag(opened, [(-0.48, -0.48), (0, -0.48), (0, 0.48), (-0.48, 0.48)])  # the middle of the map is its origin
+    until(opened, "return !document.querySelector('.picked h3').textContent.startsWith(arguments[0])", str(NODES))
+    x = positions(report)[:, 0]
+    assert (x < -0.02).sum() <= int(picked(opened).split()[0]) <= (x < 0.02).sum() < NODES
+    assert sum(int(each.text.split()[-1]) for each in opened.find_elements("css selector", ".picked li")) == int(
+        picked(opened).split()[0]
+    )
+    assert complaints(opened) == []
+
+
+def test_hovering_shows_the_id_and_attributes_of_the_node(opened: Any, report: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from sklearn.neighbors import NearestNeighbors
+
+    from fossil.graph.structure import undirected
+    from fossil.runs.run import Run
+
+    placed, canvas = positions(report), opened.find_element("css selector", "#panel-map canvas")
+    apart = NearestNeighbors(n_neighbors=2).fit(placed).kneighbors(placed)[0][:, 1]
+    row = int(apart.argmax())  # the node that no other is near
+    half = canvas.size["height"] / 2 * 0.95 / 1.08  # the margin that the page leaves, and the distance of its camera
+    x, y = round(placed[row, 0] * half), round(-placed[row, 1] * half)
+    tip = opened.find_element("css selector", "#panel-map .tip")
+    assert not tip.is_displayed()
+    ActionChains(opened).move_to_element_with_offset(canvas, x + 40, y + 40).move_by_offset(-40, -40).perform()
+    until(opened, "return !document.querySelector('#panel-map .tip').hidden")
+    graph = Run.open(report.parent / "fossil").graph
+    degree = undirected(graph.adjacency).indptr
+    told = tip.text.splitlines()
+    assert told[:3] == [
+        str(graph.ids[row]),
+        f"label: {graph.labels[row]}",
+        f"degree: {degree[row + 1] - degree[row]}",
+    ]
+    opened.execute_script(
+        "const s = document.getElementById('colour'); s.value = 'degree'; s.dispatchEvent(new Event('change'))"
+    )
+    until(opened, "return document.querySelector('#panel-map .ramp') !== null")
+    ActionChains(opened).move_by_offset(60, 60).perform()
+    ActionChains(opened).move_to_element_with_offset(canvas, x, y).perform()
+    until(opened, "return document.querySelectorAll('#panel-map .tip span')[0]?.textContent.startsWith('degree')")
+    assert tip.text.splitlines()[0] == str(graph.ids[row])
+    ActionChains(opened).move_to_element(opened.find_element("id", "theme")).perform()
+    until(opened, "return document.querySelector('#panel-map .tip').hidden")
+
+
+def test_a_browser_without_webgl_is_told_why_there_is_no_map(report: Path, tmp_path: Path) -> None:
+    pytest.importorskip("selenium")
+    if BROWSER is None or DRIVER is None:
+        pytest.skip(MISSING)
+    with chromium(tmp_path / "profile", flags=("--disable-3d-apis",)) as driver:
+        driver.get(report.as_uri())
+        said = until(driver, "return document.querySelector('[role=alert]')?.textContent")
+        assert said == "The map cannot be drawn: this browser has no WebGL, or it is switched off."
+        go(driver, "scores")  # which needs none
 
 
 def test_search_finds_a_node_and_shows_its_neighbours(opened: Any, report: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fossil.graph.graph import Array
+from fossil.report.contract import brief
 
 _END = b"\xff"  # a byte that no UTF-8 has
 _PART = 65_536  # ids encoded at a time
@@ -37,7 +38,8 @@ class Ids:
         return len(self.ids)
 
     def __getitem__(self, row: int) -> str:
-        return str(self.ids[row])
+        """Return an id as a page shows it; a search looks at all of it."""
+        return brief(str(self.ids[row]))
 
     def find(self, text: str, limit: int) -> list[int]:
         """Return the rows of ids that hold a text: that is the id, then those that begin with it, then the others."""

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from fossil.errors import FossilError, RunError
 from fossil.explorer.asking import Query, RefusedError
+from fossil.printable import printable
 
 ADDRESS = "127.0.0.1"
 
@@ -156,7 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
         except RefusedError:
             raise
         except Exception as error:
-            _log.error("a fault of fossil-gnn in answering %s: %s: %s", path, type(error).__name__, error)
+            # Its words may be a user's, and a terminal would obey some of them.
+            what = printable(f"{type(error).__name__}: {error}")
+            _log.error("a fault of fossil-gnn in answering %s: %s", path, what)
             raise RefusedError("This is a fault of fossil-gnn.", HTTPStatus.INTERNAL_SERVER_ERROR) from error
 
     def _target(self) -> str:

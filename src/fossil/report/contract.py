@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 FORMAT = 1
 
+_LONGEST_TEXT = 2000  # characters of an id, a class or a column that a page shows
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -288,6 +290,11 @@ class Meta:
     scores: Scores | None
     unscored: str | None
     format: int = FORMAT
+
+
+def brief(text: str) -> str:
+    """Return a text of a user as a page has it: one of a megabyte, told many times over, would be most of the page."""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} … ({len(text):,} characters)"
 
 
 def plain(value: Any) -> Any:

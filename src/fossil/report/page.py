@@ -26,7 +26,7 @@ from fossil.graph.structure import undirected
 from fossil.neighbours.exact import ExactNeighbours
 from fossil.report.arrays import category_codes, number_steps, packed, packed_texts, places
 from fossil.report.columns import LARGEST_PAGE, NodeColumn, columns_of, has_classes, table_note
-from fossil.report.contract import Encoded, Meta, Pair, Plan, Probe, RunMeta, Scores, Topic, plain
+from fossil.report.contract import Encoded, Meta, Pair, Plan, Probe, RunMeta, Scores, Topic, brief, plain
 from fossil.report.cosines import cosines_between
 from fossil.report.layout import layout_of
 from fossil.report.probe import describe_probe
@@ -42,7 +42,6 @@ MOST_NODES = LARGEST_PAGE
 
 _NEAR = 10  # neighbours of a node by its vector
 _LISTED = 10  # neighbours of a node in the graph
-_LONGEST_TEXT = 2000  # characters of an id, a class or a column that a page shows
 # An empty style element, which the map's lasso makes and fills by script.
 _NO_STYLE = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 
@@ -195,7 +194,7 @@ def _part(run: Run, rule: Protocol | None, splits: int | None, device: str) -> _
     x, y = places(layout.positions[rows])
     arrays = {"x": packed(x), "y": packed(y), "near/rows": packed(near.astype(np.uint32))}
     arrays["near/cosines"] = packed(_cosine_steps(cosines))
-    texts, lengths = packed_texts([_brief(str(key)) for key in graph.ids[rows].tolist()])
+    texts, lengths = packed_texts([brief(str(key)) for key in graph.ids[rows].tolist()])
     arrays |= {"ids": packed(texts), "ids/lengths": packed(lengths)}
     arrays |= {f"column/{number}": _column(column) for number, column in enumerate(columns)}
     arrays |= _listed(run, rows, page_rows) | _subgraph_arrays(subgraphs, page_rows)
@@ -345,8 +344,4 @@ def _brief_column(column: NodeColumn) -> Any:
     from dataclasses import replace
 
     about = column.meta()
-    return replace(about, title=_brief(about.title), names=[_brief(name) for name in about.names])
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} … ({len(text):,} characters)"
+    return replace(about, title=brief(about.title), names=[brief(name) for name in about.names])

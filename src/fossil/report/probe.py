@@ -7,7 +7,7 @@ import numpy as np
 from fossil.evaluation.answers import Answers
 from fossil.graph.graph import Array, Graph
 from fossil.report.columns import agreement, class_names, degrees
-from fossil.report.contract import Mistake, Probe, Tally
+from fossil.report.contract import Mistake, Probe, Tally, brief
 
 _WORST = 30
 _MOST_CLASSES = 40  # of a matrix that can be read
@@ -74,7 +74,7 @@ def _worst(graph: Graph, names: tuple[str, ...], found: Answers, page_rows: Arra
     return [
         Mistake(
             row=int(page_rows[node]),
-            id=str(graph.ids[node]),
+            id=brief(str(graph.ids[node])),
             truth=names[graph.labels[node]],
             answer=names[found.usual[node]],
             tested=int(found.tested[node]),

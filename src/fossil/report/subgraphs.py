@@ -11,7 +11,7 @@ from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
 from fossil.methods.fossil.settings import ContrastSettings, FossilSettings
 from fossil.ops.sparse import SparseMatrix
-from fossil.report.contract import Subgraph, SubgraphRule
+from fossil.report.contract import Subgraph, SubgraphRule, brief
 from fossil.runs.run import Run
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.seeding import torch_generator
@@ -96,4 +96,4 @@ def as_subgraph(graph: Graph, nodes: Array, adjacency: Array, page_rows: Array) 
     """
     first, second = np.nonzero(np.triu(adjacency, 1))
     edges = [(int(i), int(j)) for i, j in zip(first, second, strict=True)]
-    return Subgraph(page_rows[nodes].tolist(), [str(key) for key in graph.ids[nodes].tolist()], edges)
+    return Subgraph(page_rows[nodes].tolist(), [brief(str(key)) for key in graph.ids[nodes].tolist()], edges)

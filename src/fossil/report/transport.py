@@ -20,7 +20,7 @@ from fossil.methods.fossil.settings import ContrastSettings
 from fossil.ops.costs import exponential_cost, thresholded
 from fossil.ops.unit import unit_vectors
 from fossil.report.columns import has_classes
-from fossil.report.contract import Pair, Plan
+from fossil.report.contract import Pair, Plan, brief
 from fossil.report.subgraphs import NodeSubgraphs, as_subgraph, settings_of
 from fossil.runs.run import Run
 from fossil.seeding import numpy_generator
@@ -208,8 +208,8 @@ def _paired(
             Pair(
                 a=int(page_rows[a]),
                 b=int(page_rows[b]),
-                a_id=str(ids[a]),
-                b_id=str(ids[b]),
+                a_id=brief(str(ids[a])),
+                b_id=brief(str(ids[b])),
                 kind="positive" if kind == "positive" else "negative",
                 about=about,
                 value=plan.value,

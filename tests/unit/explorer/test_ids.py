@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fossil.explorer.ids import Ids
+from fossil.report.contract import brief
 
 HOSTILE = ["<script>alert(1)</script>", "\xff", "ÿ", "", "a\nb", "\u202eabc", "\ud800", "x" * 10_000]
 
@@ -42,4 +43,10 @@ def test_numbers_are_found_by_their_digits() -> None:
 @pytest.mark.parametrize("key", HOSTILE)
 def test_any_text_can_be_an_id(key: str) -> None:
     ids = Ids(np.array(["first", key, "last"], dtype=object))
-    assert ids[1] == key and ids.find(key, 3)[0] == (1 if key else 0)
+    assert ids[1] == brief(key) and ids.find(key, 3)[0] == (1 if key else 0)
+
+
+def test_a_page_has_the_beginning_of_a_huge_id_and_a_search_all_of_it() -> None:
+    ids = Ids(np.array(["x" * 2**20 + "end", "short"]))
+    assert ids[0] == "x" * 2000 + " … (1,048,579 characters)" and ids[1] == "short"
+    assert ids.find("xend", 5) == [0]

@@ -14,7 +14,7 @@ from fossil.explorer.serving import ADDRESS, Answer, Server, as_json
 
 
 def _fail(query: Query) -> Answer:
-    raise ZeroDivisionError("secret of the inside")
+    raise ZeroDivisionError("secret of the inside \x1b[2J")
 
 
 def _unknown(query: Query) -> Answer:
@@ -163,7 +163,7 @@ def test_what_the_library_refuses_is_said_and_a_fault_is_not_shown(
     assert (unknown.status, unknown.json) == (400, {"error": "Node 'x' is not here."})
     fault = ask(server, "api/fail")
     assert (fault.status, fault.json) == (500, {"error": "This is a fault of fossil-gnn."})
-    assert "ZeroDivisionError: secret of the inside" in caplog.text
+    assert "ZeroDivisionError: secret of the inside \\x1b[2J" in caplog.text  # which a terminal would obey
 
 
 def test_a_port_in_use_is_named_and_two_servers_have_two_ports(server: Server) -> None:
