@@ -12,11 +12,13 @@ from torch import Tensor
 
 from fossil.graph.graph import Graph
 from fossil.methods.batches import TrainsOnBatches
-from fossil.methods.bgrl import Bgrl, BootstrapGraph
+from fossil.methods.bgrl import BatchNorm, Bgrl, BootstrapGraph
 from fossil.methods.bnll import Bnll
 from fossil.methods.dgi import DGI, DGIGraph
 from fossil.methods.grace import Grace, GraceGraph
-from fossil.nn.augment import symmetric_scaled, with_self_loops
+from fossil.nn.augment import drop_edges, symmetric_scaled, with_self_loops
+from fossil.nn.blocks import LoopedBlock
+from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.batches import NodeBatches
 from fossil.sampling.store import GraphStore
@@ -109,3 +111,53 @@ def test_rows_are_those_of_the_full_encoding(
     found = torch.cat([rows.rows(first, min(first + 17, 90)).vectors for first in range(0, 90, 17)])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(method.encode(parts).vectors, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(("kind", "changes"), [case for case in CASES if case[0] is not Bnll], ids=str)
+def test_a_small_batch_with_all_neighbours_has_the_rows_of_the_whole_graph(
+    kind: type[TrainsOnBatches[Any]], changes: dict[str, Any], directed: bool
+) -> None:
+    """A batch of all nodes has no rim; here the block ends before the graph does."""
+    graph = hub_graph(directed=directed)
+    method, nodes = make(kind, graph, **changes), torch.tensor([3, 88, 0, 41])
+    looped = double(with_self_loops(graph.adjacency))
+    whole = whole_of(method, graph)
+    layers = len(method.row_layers())
+    block = LoopedBlock.around(parts_of(method, graph, 4), nodes, layers, random())
+
+    def embed(features: FeatureMatrix, propagation: SparseMatrix) -> Tensor:
+        if isinstance(method, DGI):
+            return method.embed(features.project(method.first.weight), propagation)
+        if isinstance(method, Grace):
+            return method.embed(features, propagation)
+        return method.encoder(features, propagation, learning=False)
+
+    expected = embed(whole.features, symmetric_scaled(looped))[nodes]
+    found = embed(block.features, block.propagation())
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_views_of_a_block_are_those_of_the_whole_graph_on_average() -> None:
+    graph, nodes = hub_graph(directed=True), torch.tensor([3, 0, 41])
+    looped, columns = double(with_self_loops(graph.adjacency)), torch.eye(90, dtype=torch.float64)
+    method, draws = make(Grace, graph), 4_000
+    block = LoopedBlock.around(parts_of(method, graph, 3), nodes, 1, random())
+    around = parts_of(method, graph, 3).around(nodes, "out", 1, random()).nodes
+    source = random(2)
+    whole = torch.stack([drop_edges(looped, 0.4, source).matmul(columns)[nodes] for _ in range(draws)])
+    part = torch.stack([block.dropped(0.4, source).matmul(columns[around]) for _ in range(draws)])
+    error = ((whole.var(0) + part.var(0)) / draws).sqrt()
+    assert ((whole.mean(0) - part.mean(0)).abs() <= 5 * error + 1e-12).all()
+    torch.testing.assert_close(whole.std(0), part.std(0), rtol=0.15, atol=0.01)
+
+
+def test_statistics_of_the_first_rows_normalise_all_of_them() -> None:
+    values = torch.randn(12, 3, generator=random(), dtype=torch.float64)
+    norm, plain = BatchNorm(3, 0.7).double(), BatchNorm(3, 0.7).double()
+    found = norm(values, learning=True, counted=5)
+    torch.testing.assert_close(found[:5], plain(values[:5], learning=True), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(norm.mean, plain.mean)
+    torch.testing.assert_close(norm.variance, plain.variance)
+    spread = values[:5].var(0, correction=0)
+    torch.testing.assert_close(found, (values - values[:5].mean(0)) / (spread + 1e-5).sqrt())
