@@ -36,8 +36,10 @@ class Prepared(NamedTuple):
     def describe(self, fan_out: int) -> str:
         """Return in a line how steps are taken."""
         shown = f"{fan_out} neighbours of a node at most" if fan_out else "all neighbours of a node"
+        batch = getattr(self.graph, "batch_nodes", None)
+        nodes = "the sampled nodes" if batch is None else f"{min(batch, self.graph.num_nodes):,} nodes drawn uniformly"
         where = "; ".join(map(str, self.places))
-        return f"sampled: steps read the surroundings of the sampled nodes, {shown}{self.reason}; {where}"
+        return f"sampled: steps read the surroundings of {nodes}, {shown}{self.reason}; {where}"
 
 
 def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device) -> Prepared:
@@ -49,11 +51,12 @@ def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device
     """
     if training.sampled == "always":
         return _sampled(model, graph, training, device, "")
-    other = training.sampled == "auto" and _can_sample(model)
+    why = _why_whole(model)
+    other = training.sampled == "auto" and why is None
     free, least = free_memory(device), whole_bytes(graph)
     if free is not None and least > free:
         if not other:
-            raise _does_not_fit(type(model), graph, device, free)
+            raise _does_not_fit(type(model), graph, device, free, why)
         return _sampled(model, graph, training, device, f", because the whole graph takes {in_bytes(least)}")
     try:
         whole = model.prepare(graph, device)
@@ -65,8 +68,8 @@ def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device
     if other and free is not None and needed > (left := free_memory(device) or 0):
         del whole
         gc.collect()
-        why = f", because a step on the whole graph takes {needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
-        return _sampled(model, graph, training, device, why)
+        reason = f", because a step on the whole graph takes {needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
+        return _sampled(model, graph, training, device, reason)
     return Prepared(whole)
 
 
@@ -89,7 +92,7 @@ def check_whole(kind: Kind, graph: Graph, training: TrainingSettings, device: to
         )
     free = free_memory(device)
     if free is not None and whole_bytes(graph) > free:
-        raise _does_not_fit(kind, graph, device, free)
+        raise _does_not_fit(kind, graph, device, free, kind.whole_because)
 
 
 def kind_samples(kind: Kind) -> bool:
@@ -112,11 +115,12 @@ def _least_of(graph: Graph) -> str:
     )
 
 
-def _does_not_fit(kind: Kind, graph: Graph, device: torch.device, free: int) -> GraphError:
-    why = f": {kind.whole_because}" if kind.whole_because else ""
+def _does_not_fit(kind: Kind, graph: Graph, device: torch.device, free: int, why: str | None) -> GraphError:
+    """Return what to raise; `why` says why not on samples, and is None where it was only told not to."""
     return GraphError(
-        f"{kind.title} needs the whole graph on {device}{why}. {_least_of(graph)} {in_bytes(free)} are free.",
-        remedy=_how_to_sample(),
+        f"{kind.title} needs the whole graph on {device}: {why or 'it was told not to train on samples'}. "
+        f"{_least_of(graph)} {in_bytes(free)} are free.",
+        remedy=_how_to_sample() if why else "Leave --no-sampled out.",
     )
 
 
@@ -126,14 +130,15 @@ def whole_bytes(graph: Graph) -> int:
     return features + 12 * graph.num_edges
 
 
-def _can_sample(model: Method[Any]) -> bool:
+def _why_whole(model: Method[Any]) -> str | None:
+    """Return why a model has to have the whole graph, in words; None where it can be trained on samples."""
     if not isinstance(model, TrainsOnSamples):
-        return False
+        return model.whole_because
     try:
         model.check_sampled()
-    except SettingError:
-        return False
-    return True
+    except SettingError as error:
+        return error.what.removesuffix(".")
+    return None
 
 
 def _sampled(

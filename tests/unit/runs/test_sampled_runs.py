@@ -66,9 +66,22 @@ def test_samples_are_taken_where_the_whole_does_not_fit(monkeypatch: pytest.Monk
     heard = Heard()
     assert fit(planned(), heard).config.is_sampled
     assert any("because the whole graph takes" in line for line in heard.said)
-    for method, training in (("muse", {}), ("bgrl", {"sampled": "never"}), ("fossil_v2", {"sampled": "never"})):
-        with pytest.raises(GraphError, match="needs the whole graph"):
+    for method, training, why, remedy in (
+        ("muse", {}, "compare every node with all others", "--method bgrl, bnll"),
+        ("fossil", {}, "node_contrast=all_nodes", "--method bgrl, bnll"),
+        ("bgrl", {"sampled": "never"}, "told not to train on samples", "Leave --no-sampled out."),
+        ("fossil_v2", {"sampled": "never"}, "told not to train on samples", "Leave --no-sampled out."),
+    ):
+        with pytest.raises(GraphError, match=f"needs the whole graph on cpu: .*{why}") as refused:
             fit(planned(method=method, **training))
+        assert remedy in refused.value.remedy
+
+
+def test_a_run_on_batches_says_how_many_nodes_a_step_is_around() -> None:
+    for batch, said in ((7, "surroundings of 7 nodes"), (2_000, f"surroundings of {graph().num_nodes} nodes")):
+        heard = Heard()
+        fit(planned(method="dgi", epochs=1, sampled="always", batch_nodes=batch), heard)
+        assert any(said in line for line in heard.said)
 
 
 def test_methods_that_need_the_whole_graph_refuse_samples() -> None:
