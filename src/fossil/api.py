@@ -36,6 +36,7 @@ def embed(
     replay: bool = True,
     sampled: bool | None = None,
     fan_out: int = 5,
+    batch_nodes: int = 2000,
     checkpoint_seconds: float = 15.0,
     label: str | None = None,
     roles: Mapping[str, str] | None = None,
@@ -66,6 +67,7 @@ def embed(
         sampled: take steps on the surroundings of the sampled nodes (True), on the whole graph (False), or, when None,
             on the former where the latter does not fit and the method can.
         fan_out: neighbours of a node that a sampled step reads at most; 0 for all.
+        batch_nodes: nodes whose loss a sampled step takes, where the method's own settings do not say how many.
         checkpoint_seconds: least time between two checkpoints.
         label: the column of classes; `label`, `class`, `target` or `y` when nothing is said. Training never sees it,
             unless the method needs labels.
@@ -94,6 +96,7 @@ def embed(
         "replay": replay,
         "sampled": {None: "auto", True: "always", False: "never"}[sampled],
         "fan_out": fan_out,
+        "batch_nodes": batch_nodes,
         "checkpoint_seconds": checkpoint_seconds,
     }
     plan = plan_run(

@@ -63,6 +63,10 @@ def command(
         "the latter does not fit and the method can.",
     ),
     fan_out: int = typer.Option(5, help="Neighbours of a node that a sampled step reads at most; 0 for all."),
+    batch_nodes: int = typer.Option(
+        2000,
+        help="Nodes whose loss a sampled step takes, for methods whose settings do not say: bgrl, bnll, dgi, grace.",
+    ),
     plan_only: bool = typer.Option(
         False, "--plan", help="Say where each array would lie, what memory and time a step takes, and train nothing."
     ),
@@ -137,6 +141,7 @@ def command(
             "replay": replay,
             "sampled": {None: "auto", True: "always", False: "never"}[sampled],
             "fan_out": fan_out,
+            "batch_nodes": batch_nodes,
             "checkpoint_seconds": checkpoint_seconds,
         },
         seed=seed,

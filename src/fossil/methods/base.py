@@ -169,6 +169,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         Config: its settings.
         presets: named sets of overrides of the defaults, first the default preset.
         small: settings for a graph of a few dozen nodes, which tests of the contract use.
+        whole_because: why its steps need the whole graph, in words, where it cannot be trained on samples.
         filled_in: settings that a run fills in from its graph and its seed, and that do not set it apart from others.
     """
 
@@ -187,6 +188,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
     small: ClassVar[Mapping[str, Any]] = {"width": 8}
     filled_in: ClassVar[tuple[str, ...]] = ()
+    whole_because: ClassVar[str] = "it is written for all nodes at once"
 
     def __init__(self, config: Settings, num_features: int) -> None:
         super().__init__()

@@ -29,6 +29,15 @@ Four passes of the encoder a step, two of them with a gradient: O(nnz(X) D + E D
 the features. Masked columns of X are masked rows of W, so sparse features stay sparse; online and target passes of a
 view share its S.
 
+## On a batch of nodes
+
+A sampled step reads the neighbourhood of B nodes drawn uniformly, makes both views of it, and takes both means over the
+B nodes; the momentum target sees the same block. The loss is a mean, so that the batch estimates it without a change of
+scale. Batch normalisation takes its statistics, in every layer, from the B nodes alone, and normalises the others that
+were read by them: neighbours of a random node are no random nodes, and the running statistics are to hold for all
+nodes. How many edges a view keeps of a node is drawn as in the whole graph. Where the batch is all nodes, with all
+neighbours, the step is the full one.
+
 ## Differences from the official code
 
 - The convolution has no bias in front of batch normalisation, which would take it away again.
@@ -57,18 +66,22 @@ from torch import Tensor, nn
 
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized
-from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
+from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Record
+from fossil.methods.batches import RowLayer, TrainsOnBatches
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
+from fossil.nn.blocks import LoopedBlock
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.momentum import WarmUpCosine, follow, frozen, rising_momentum
 from fossil.ops.features import FeatureMatrix
-from fossil.ops.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix, leading
 from fossil.ops.unit import cosine, unit_vectors
+from fossil.sampling.batches import NodeBatches
 from fossil.settings import Settings, setting
 
 Norm = Literal["batch", "layer"]
 
+_EPSILON = 1e-5  # what PyTorch's batch normalisation adds to a variance
 _SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
@@ -128,8 +141,17 @@ class BootstrapGraph:
     adjacency: SparseMatrix
     looped: SparseMatrix
 
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.looped.shape[0]
 
-class Bgrl(Method[BootstrapGraph]):
+    def dropped(self, probability: float, random: torch.Generator) -> SparseMatrix:
+        """Return S of a view that drops edges."""
+        return drop_edges(self.looped, probability, random)
+
+
+class Bgrl(TrainsOnBatches[BootstrapGraph]):
     """Bootstrapped node embeddings: predict the target's view of each node, without negatives."""
 
     name = "bgrl"
@@ -137,6 +159,7 @@ class Bgrl(Method[BootstrapGraph]):
     paper = "Thakoor et al., ICLR 2022, arXiv 2102.06514"
     cost = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
     epochs = 1000
+    encodings = 4
     Config = BgrlSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "predictor_hidden": 16}
 
@@ -174,20 +197,22 @@ class Bgrl(Method[BootstrapGraph]):
             looped=with_self_loops(graph.adjacency, device),
         )
 
-    def step(self, prepared: BootstrapGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: BootstrapGraph | NodeBatches, random: torch.Generator) -> Iterator[Objective]:
         """Yield the loss; after the step on it, move the target."""
         config = self.config
+        graph = self.surroundings(prepared, random) if isinstance(prepared, NodeBatches) else prepared
+        nodes = graph.num_nodes  # whose loss is taken
         views = [
-            (mask_columns(prepared.features, mask, random), drop_edges(prepared.looped, drop, random))
+            (mask_columns(graph.features, mask, random), graph.dropped(drop, random))
             for mask, drop in (
                 (config.feature_drop_1, config.edge_drop_1),
                 (config.feature_drop_2, config.edge_drop_2),
             )
         ]
-        embeddings = [self.encoder(*view, learning=True) for view in views]
+        embeddings = [leading(self.encoder(*view, learning=True, counted=nodes), nodes) for view in views]
         with torch.no_grad():
-            targets = [self.target(*view, learning=True) for view in views]
-        loss, parts = self.loss([self.predictor(embedding) for embedding in embeddings], targets, prepared)
+            targets = [self.target(*view, learning=True, counted=nodes) for view in views]
+        loss, parts = self.loss([self.predictor(embedding) for embedding in embeddings], targets, graph)
         momentum = rising_momentum(config.momentum, self.progress)
 
         def diagnose() -> Record:
@@ -197,15 +222,25 @@ class Bgrl(Method[BootstrapGraph]):
         follow(self.target, self.encoder, momentum)
 
     def loss(
-        self, predictions: Sequence[Tensor], targets: Sequence[Tensor], prepared: BootstrapGraph
+        self, predictions: Sequence[Tensor], targets: Sequence[Tensor], graph: BootstrapGraph | LoopedBlock
     ) -> tuple[Tensor, Record]:
         """Return L and its parts, given q_1, q_2 and y_1, y_2 (N×D each)."""
         (q_1, q_2), (y_1, y_2) = predictions, targets
         return 2 - cosine(q_1, y_2).mean() - cosine(q_2, y_1).mean(), {}
 
+    def row_layers(self) -> list[RowLayer]:
+        """Return the encoder's layers by running statistics; the last one's rows are scaled if they are to be."""
+        layers = self.encoder.row_layers()
+        if self.config.unit_embeddings:
+            weight, finish = layers[-1]
+            layers[-1] = RowLayer(weight, lambda spread: unit_vectors(finish(spread)))
+        return layers
+
     @torch.no_grad()
-    def encode(self, prepared: BootstrapGraph) -> NodeVectors:
+    def encode(self, prepared: BootstrapGraph | NodeBatches) -> NodeVectors:
         """Return f_θ of every node of the whole graph."""
+        if isinstance(prepared, NodeBatches):
+            return self.embedding(prepared).rows(0, prepared.num_nodes)
         vectors = self.encoder(prepared.features, symmetric_scaled(prepared.looped), learning=False)
         return NodeVectors(unit_vectors(vectors) if self.config.unit_embeddings else vectors)
 
@@ -223,13 +258,24 @@ class NormalizedEncoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(_Layer(*shape, norm, norm_momentum) for shape in pairwise(widths))
 
-    def forward(self, features: FeatureMatrix, propagation: SparseMatrix, *, learning: bool) -> Tensor:
-        """Return N×D embeddings, from statistics of these nodes if `learning` and else from the running ones."""
+    def forward(
+        self, features: FeatureMatrix, propagation: SparseMatrix, *, learning: bool, counted: int | None = None
+    ) -> Tensor:
+        """Return N×D embeddings, from statistics of these nodes if `learning` and else from the running ones.
+
+        On a block of a graph the layers that follow take what is left of `propagation`, and statistics are those of
+        the first `counted` nodes.
+        """
         values: Tensor | FeatureMatrix = features
         for layer in self.layers:
-            values = layer(values, propagation, learning=learning)
+            values = layer(values, propagation, learning=learning, counted=counted)
+            propagation = propagation.next
         assert isinstance(values, Tensor)
         return values
+
+    def row_layers(self) -> list[RowLayer]:
+        """Return the layers as they embed."""
+        return [layer.row_layer() for layer in self.layers if isinstance(layer, _Layer)]
 
 
 class _Layer(nn.Module):
@@ -241,11 +287,27 @@ class _Layer(nn.Module):
         self.norm = BatchNorm(out_features, norm_momentum) if norm == "batch" else nn.LayerNorm(out_features)
         self.activation = nn.PReLU()
 
-    def forward(self, values: Tensor | FeatureMatrix, propagation: SparseMatrix, *, learning: bool) -> Tensor:
-        spread = self.convolution(values, propagation)
-        normalized = self.norm(spread, learning=learning) if isinstance(self.norm, BatchNorm) else self.norm(spread)
+    def forward(
+        self, values: Tensor | FeatureMatrix, propagation: SparseMatrix, *, learning: bool, counted: int | None = None
+    ) -> Tensor:
+        return self.finish(self.convolution(values, propagation), learning=learning, counted=counted)
+
+    def finish(self, spread: Tensor, *, learning: bool, counted: int | None = None) -> Tensor:
+        """Return PReLU(norm(S H W)), given S H W."""
+        if isinstance(self.norm, BatchNorm):
+            normalized = self.norm(spread, learning=learning, counted=counted)
+        else:
+            normalized = self.norm(spread)
         activated: Tensor = self.activation(normalized)
         return activated
+
+    def row_layer(self) -> RowLayer:
+        """Return the layer as it embeds."""
+
+        def finish(spread: Tensor) -> Tensor:
+            return self.finish(self.convolution.finish(spread), learning=False)
+
+        return RowLayer(self.convolution.weight, finish)
 
 
 class BatchNorm(nn.Module):
@@ -265,9 +327,21 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
         self.momentum = momentum
 
-    def forward(self, values: Tensor, *, learning: bool) -> Tensor:
-        """Return normalised `values` (N×D): by their own statistics, which are then remembered, if `learning`."""
+    def forward(self, values: Tensor, *, learning: bool, counted: int | None = None) -> Tensor:
+        """Return normalised `values` (N×D): by their own statistics, which are then remembered, if `learning`.
+
+        Where rows `counted` are given, statistics are those of the first so many rows, for all of them.
+        """
         own = learning and len(values) > 1  # the unbiased variance of one row does not exist
+        if own and counted is not None and 1 < counted < len(values):
+            first = values[:counted]
+            mean, variance = first.mean(0), first.var(0, correction=0)
+            with torch.no_grad():
+                self.mean.lerp_(mean.to(self.mean.dtype), self.momentum)
+                unbiased = variance * counted / (counted - 1)
+                self.variance.lerp_(unbiased.to(self.variance.dtype), self.momentum)
+            scale = self.weight * (variance + _EPSILON).rsqrt()
+            return (values - mean) * scale + self.bias
         return nn.functional.batch_norm(
             values, self.mean, self.variance, self.weight, self.bias, training=own, momentum=self.momentum
         )

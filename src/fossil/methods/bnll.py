@@ -20,6 +20,12 @@ neighbours that are unlike it. At best L is -2.
 BGRL's, and O(E D) time for the weights and two products with the N×N matrix W = (w_ij): the last term is
 -mean_i <q_1i, (W y_2)_i> and so on, so no gradient ever passes through an edge. Memory stays O(N D + E).
 
+## On a batch of nodes
+
+BGRL's batch of B nodes, read one hop further, because the neighbours' term compares a node with the target embeddings
+of its neighbours. With a fan-out the weights w_ij sum to one over the neighbours that are shown: a mean, so that
+nothing is scaled. `weights_over: anchors` needs all nodes that share a neighbour, and so the whole graph.
+
 ## Differences from the official code
 
 - The official code overwrites the second prediction by the first before the loss, so that one view predicts both
@@ -38,10 +44,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fossil.errors import SettingError
 from fossil.methods.base import Cost, Record
 from fossil.methods.bgrl import Bgrl, BgrlSettings, BootstrapGraph
+from fossil.nn.blocks import LoopedBlock
 from fossil.ops.edges import edge_products
-from fossil.ops.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix, leading
 from fossil.ops.unit import unit_vectors
 from fossil.settings import setting
 
@@ -75,6 +83,7 @@ class Bnll(Bgrl):
     title = "BNLL"
     paper = "Liu et al., ECML-PKDD 2024, arXiv 2408.05087"
     cost = Cost("4, two with a gradient", "nnz(X)·D + E·D + N·D²", "N·D + E")
+    extra_hops = 1
     Config = BnllSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8, "predictor_hidden": 16}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -86,15 +95,25 @@ class Bnll(Bgrl):
         super().__init__(config, num_features)
         self.config: BnllSettings = config
 
+    def check_sampled(self) -> None:
+        """Raise SettingError where the weights need the whole graph."""
+        if self.config.weights_over == "anchors":
+            raise SettingError(
+                "weights_over=anchors needs the whole graph at every step, and cannot be trained on samples: it sums "
+                "over all nodes that share a neighbour.",
+                remedy="Use weights_over=neighbours, or train on the whole graph.",
+            )
+
     def loss(
-        self, predictions: Sequence[Tensor], targets: Sequence[Tensor], prepared: BootstrapGraph
+        self, predictions: Sequence[Tensor], targets: Sequence[Tensor], graph: BootstrapGraph | LoopedBlock
     ) -> tuple[Tensor, Record]:
-        """Return L and its parts, given q_1, q_2 and y_1, y_2 (N×D each)."""
+        """Return L and its parts, given q_1, q_2 (N×D each) and y_1, y_2, on a block those of neighbours below."""
         config = self.config
         q_1, q_2 = predictions[0], predictions[0 if config.second_prediction == "overwritten" else 1]
-        nodes, _ = super().loss((q_1, q_2), targets, prepared)
+        nodes, _ = super().loss((q_1, q_2), [leading(each, len(q_1)) for each in targets], graph)
         q_1, q_2, y_1, y_2 = map(unit_vectors, (q_1, q_2, *targets))
-        support = support_weights(y_1, y_2, prepared.adjacency, config.temperature, config.weights_over)
+        adjacency = graph.adjacency if isinstance(graph, BootstrapGraph) else graph.innermost
+        support = support_weights(leading(y_1, len(q_1)), y_2, adjacency, config.temperature, config.weights_over)
         supported_1, supported_2 = support.matmul(y_1), support.matmul(y_2)
         neighbours = -((q_1 * supported_2).sum(1).mean() + (q_2 * supported_1).sum(1).mean())
         return nodes + config.neighbour_weight * neighbours, {"nodes": nodes, "neighbours": neighbours}

@@ -21,6 +21,13 @@ The last line is binary cross-entropy with labels one for H and zero for H'.
 A step takes nnz(X)·D for X W, which serves both encodings because (Π X) W = Π (X W); 2·E·D for the two sums over
 neighbours; and D² + 2·N·D for the scores, because B s is computed once. Memory is O(N·D + E + nnz(X)).
 
+## On a batch of nodes
+
+A sampled step reads the neighbourhood of B nodes drawn uniformly. H and H' are those of the B nodes, the sums run over
+them, and the summary is estimated by their mean, sigmoid(mean over the batch of H_i): right on average before the
+sigmoid, and off by O(1/√B). Π permutes the features of the nodes that were read, of which hubs are more often one than
+other nodes are. Where the batch is all nodes, with all neighbours, the step is the full one.
+
 ## Differences from the official code
 
 - The number of steps is fixed. The official code stops 20 steps after the lowest training loss and goes back to the
@@ -42,7 +49,8 @@ from torch import Tensor, nn
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized
-from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup
+from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup
+from fossil.methods.batches import RowLayer, TrainsOnBatches, convolution_layer
 from fossil.nn.augment import shuffled
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
@@ -50,6 +58,7 @@ from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
 from fossil.nn.encoders import activation_module
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix
+from fossil.sampling.batches import NodeBatches
 from fossil.settings import Settings, setting
 
 
@@ -81,8 +90,13 @@ class DGIGraph:
     features: FeatureMatrix
     propagation: SparseMatrix
 
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.propagation.shape[0]
 
-class DGI(Method[DGIGraph]):
+
+class DGI(TrainsOnBatches[DGIGraph]):
     """Deep Graph Infomax."""
 
     name = "dgi"
@@ -110,16 +124,21 @@ class DGI(Method[DGIGraph]):
         propagation = symmetric_normalized(graph.adjacency, self_loops=True)
         return DGIGraph(FeatureMatrix.from_host(features, device), SparseMatrix.from_scipy(propagation, device))
 
-    def check_trainable(self, prepared: DGIGraph) -> None:
+    def check_trainable(self, prepared: DGIGraph | NodeBatches) -> None:
         """Raise GraphError unless there are two nodes that can swap their features."""
-        if prepared.propagation.shape[0] < 2:
+        if prepared.num_nodes < 2:
             raise GraphError("DGI compares nodes that swap features, and there is one node.", remedy="Give it more.")
 
-    def step(self, prepared: DGIGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: DGIGraph | NodeBatches, random: torch.Generator) -> Iterator[Objective]:
         """Yield the discriminator's cross-entropy on true and corrupted nodes."""
-        projected = prepared.features.dropout(self.config.dropout, random).project(self.first.weight)
-        true = self.embed(projected, prepared.propagation)
-        corrupted = self.embed(projected[shuffled(len(projected), random)], prepared.propagation)
+        if isinstance(prepared, NodeBatches):
+            block = self.surroundings(prepared, random)
+            graph = DGIGraph(block.features, block.propagation())
+        else:
+            graph = prepared
+        projected = graph.features.dropout(self.config.dropout, random).project(self.first.weight)
+        true = self.embed(projected, graph.propagation)
+        corrupted = self.embed(projected[shuffled(len(projected), random)], graph.propagation)
         summary = torch.sigmoid(true.mean(0))
         loss = real_or_fake(self.discriminator(true, summary), self.discriminator(corrupted, summary))
         yield Objective({"loss": loss}, ("all",), lambda: {"effective_rank": sampled_rank(true)})
@@ -128,10 +147,18 @@ class DGI(Method[DGIGraph]):
         """Return the embeddings (N×D), given X W of the first convolution (N×D)."""
         hidden: Tensor = self.activation(self.first.finish(propagation.matmul(projected)))
         for convolution in self.deeper:
+            propagation = propagation.next
             hidden = self.activation(convolution(hidden, propagation))
         return hidden
 
+    def row_layers(self) -> list[RowLayer]:
+        """Return the convolutions with the activation after each."""
+        convolutions: list[GraphConvolution] = [self.first, *self.deeper]
+        return [convolution_layer(each, self.activation) for each in convolutions]
+
     @torch.no_grad()
-    def encode(self, prepared: DGIGraph) -> NodeVectors:
+    def encode(self, prepared: DGIGraph | NodeBatches) -> NodeVectors:
         """Return H of every node."""
+        if isinstance(prepared, NodeBatches):
+            return self.embedding(prepared).rows(0, prepared.num_nodes)
         return NodeVectors(self.embed(prepared.features.project(self.first.weight), prepared.propagation))

@@ -141,6 +141,7 @@ class DSSL(Method[DsslGraph]):
     cost = Cost("4, one with a gradient", "nnz(X)·D + E·D + N·M·D²", "N·M·D + E")
     undirected = True
     epochs = 600
+    whole_because = "every step assigns all nodes to its clusters, whose means are the prototypes of the next"
     Config = DsslSettings
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "width": 8}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

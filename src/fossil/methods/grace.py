@@ -19,6 +19,14 @@ p_fv; Â_v is its D^-1/2 (A_v + I) D^-1/2. With the activation σ and the cosine
 A step takes O(nnz(X)·D + E·D + N·D²) for the two encodings and O(N²·D) for the loss. The loss is exact and streams over
 tiles of the similarities, so memory is O(N·D + E + nnz(X)); stored similarities would need 4·N².
 
+## On a batch of nodes
+
+A sampled step reads the neighbourhood of B nodes drawn uniformly, makes both views of it, and contrasts the B nodes
+with each other: a node has 2B-2 negatives in place of 2N-2. The sum in the logarithm is about B/N of the full one, so
+the loss is lower by about log(N/B); what pushes a node away is the same mean over other nodes, estimated from fewer,
+and hard negatives are met less often. How many edges a view keeps of a node is drawn as in the whole graph. Where the
+batch is all nodes, with all neighbours, the step is the full one.
+
 ## Differences from the official code
 
 - The loss is the same, memory is not: the official code stores four N×N matrices.
@@ -44,8 +52,10 @@ from torch import Tensor, nn
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized
-from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup
+from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup
+from fossil.methods.batches import RowLayer, TrainsOnBatches, convolution_layer
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
+from fossil.nn.blocks import LoopedBlock
 from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.heads import ProjectionHead
@@ -53,6 +63,7 @@ from fossil.ops.features import FeatureMatrix
 from fossil.ops.infonce import node_contrast
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.unit import unit_vectors
+from fossil.sampling.batches import NodeBatches
 from fossil.settings import Settings, setting
 
 _PROBABILITIES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
@@ -101,8 +112,17 @@ class GraceGraph:
     looped: SparseMatrix
     propagation: SparseMatrix
 
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.looped.shape[0]
 
-class Grace(Method[GraceGraph]):
+    def dropped(self, probability: float, random: torch.Generator) -> SparseMatrix:
+        """Return Â of a view that drops edges."""
+        return drop_edges(self.looped, probability, random)
+
+
+class Grace(TrainsOnBatches[GraceGraph]):
     """Deep graph contrastive representation learning."""
 
     name = "grace"
@@ -134,36 +154,48 @@ class Grace(Method[GraceGraph]):
         looped = with_self_loops(graph.adjacency, device)
         return GraceGraph(FeatureMatrix.from_host(features, device), looped, symmetric_scaled(looped))
 
-    def check_trainable(self, prepared: GraceGraph) -> None:
+    def check_trainable(self, prepared: GraceGraph | NodeBatches) -> None:
         """Raise GraphError unless there is a second node to be the negative of the first."""
-        if prepared.looped.shape[0] < 2:
+        if prepared.num_nodes < 2:
             raise GraphError(
                 "GRACE contrasts nodes, and there is one node.", remedy="Give a graph of two nodes or more."
             )
 
-    def step(self, prepared: GraceGraph, random: torch.Generator) -> Iterator[Objective]:
+    def step(self, prepared: GraceGraph | NodeBatches, random: torch.Generator) -> Iterator[Objective]:
         """Yield the contrast of two random views."""
         config = self.config
-        first = self.view(prepared, config.edge_drop_1, config.feature_drop_1, random)
-        second = self.view(prepared, config.edge_drop_2, config.feature_drop_2, random)
+        graph = self.surroundings(prepared, random) if isinstance(prepared, NodeBatches) else prepared
+        first = self.view(graph, config.edge_drop_1, config.feature_drop_1, random)
+        second = self.view(graph, config.edge_drop_2, config.feature_drop_2, random)
         loss = node_contrast(self.head(first), self.head(second), config.temperature)
         yield Objective({"loss": loss}, ("all",), lambda: {"effective_rank": sampled_rank(first)})
 
-    def view(self, graph: GraceGraph, edge_drop: float, feature_drop: float, random: torch.Generator) -> Tensor:
+    def view(
+        self, graph: GraceGraph | LoopedBlock, edge_drop: float, feature_drop: float, random: torch.Generator
+    ) -> Tensor:
         """Return the embeddings (N×D) of one random view."""
         features = mask_columns(graph.features, feature_drop, random)
-        return self.embed(features, drop_edges(graph.looped, edge_drop, random))
+        return self.embed(features, graph.dropped(edge_drop, random))
 
     def embed(self, features: FeatureMatrix, propagation: SparseMatrix) -> Tensor:
         """Return H (N×D)."""
         hidden: FeatureMatrix | Tensor = features
         for convolution in self.convolutions:
             hidden = self.activation(convolution(hidden, propagation))
+            propagation = propagation.next
         assert isinstance(hidden, Tensor)
         return hidden
 
+    def row_layers(self) -> list[RowLayer]:
+        """Return the convolutions with the activation after each; the last one's rows are scaled if they are to be."""
+        *inner, last = (each for each in self.convolutions if isinstance(each, GraphConvolution))
+        after = [self.activation, unit_vectors] if self.config.unit_embeddings else [self.activation]
+        return [*(convolution_layer(each, self.activation) for each in inner), convolution_layer(last, *after)]
+
     @torch.no_grad()
-    def encode(self, prepared: GraceGraph) -> NodeVectors:
+    def encode(self, prepared: GraceGraph | NodeBatches) -> NodeVectors:
         """Return the embeddings of the graph as it is."""
+        if isinstance(prepared, NodeBatches):
+            return self.embedding(prepared).rows(0, prepared.num_nodes)
         embeddings = self.embed(prepared.features, prepared.propagation)
         return NodeVectors(unit_vectors(embeddings) if self.config.unit_embeddings else embeddings)

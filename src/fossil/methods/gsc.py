@@ -120,6 +120,7 @@ class GSC(Method[GSCGraph]):
     name = "gsc"
     title = "GSC"
     paper = "Han et al., ECCV 2022, arXiv 2207.11996"
+    whole_because = "encoder and generator run over all nodes, before subgraphs are drawn from them"
     cost = Cost("1, and the generator", "nnz(X)·D + E·D + N·D² + S·K²·(T + K + D)", "N·D + E + S·K·(K + D)")
     undirected = True
     Config: ClassVar[type[Settings]] = GSCSettings

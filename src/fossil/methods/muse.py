@@ -136,6 +136,7 @@ class MUSE(Method[GraphTensors]):
     name = "muse"
     title = "MUSE"
     paper = "Yuan et al., CIKM 2023"
+    whole_because = "its three contrasts compare every node with all others"
     cost = Cost("4, three with a gradient", "nnz(X)·D + E·D + N·D² + N²·D", "N·D + E")
     epochs = 300
     Config = MuseSettings

@@ -100,6 +100,7 @@ class PolyGCL(Method[PolyGCLGraph]):
     name = "polygcl"
     title = "PolyGCL"
     paper = "Chen et al., ICLR 2024"
+    whole_because = "its polynomial filters reach a hop with every term, and so nearly every node"
     cost = Cost("2, each through two filters", "nnz(X)·D + P·E·D", "P·N·D + E")
     undirected = True
     epochs = 500

@@ -113,6 +113,7 @@ class SubgCon(Method[SubgConGraph]):
     name = "subgcon"
     title = "Subg-Con"
     paper = "Jiao et al., ICDM 2020, arXiv 2009.10273"
+    whole_because = "the subgraph of a node is chosen by a walk of PageRank over all edges"
     cost = Cost("none; B subgraphs", "min(nnz(X), B·K·F)·D + B·K²·D", "N·K² + (N + B·K)·D")
     undirected = True
     epochs = 100

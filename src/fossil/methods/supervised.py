@@ -247,6 +247,7 @@ class FSGCN(Supervised):
     name = "fs_gcn"
     title = "FS-GCN"
     paper = "Kipf and Welling, ICLR 2017, arXiv 1609.02907"
+    whole_because = "its loss is over all training nodes of a split at once"
     cost = Cost("1", "nnz(X)·D + E·D", "N·D + E")
     Config = FSGCNSettings
     config: FSGCNSettings
@@ -273,6 +274,7 @@ class FSMLP(Supervised):
     name = "fs_mlp"
     title = "FS-MLP"
     paper = "the reference without edges in Kipf and Welling, ICLR 2017, arXiv 1609.02907"
+    whole_because = "its loss is over all training nodes of a split at once"
     cost = Cost("none; n nodes", "nnz(X)·D of the n nodes", "n·D")
     Config = SupervisedSettings
 

@@ -89,6 +89,7 @@ class Features(Untrained[PropagatedGraph]):
     name = "features"
     title = "Features"
     paper = "the input itself"
+    whole_because = "nothing is trained, and all nodes are propagated at once"
     cost = Cost("0", "nnz(X)·D + F·D²", "N·D + F·D")
     Config: ClassVar[type[Settings]] = FeaturesSettings
     small: ClassVar[Mapping[str, Any]] = {"width": 4}

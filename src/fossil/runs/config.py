@@ -41,14 +41,22 @@ class RunConfig:
     def identity(self) -> str:
         """Hash of all that the trained weights depend on; epochs, device and bookkeeping are left out."""
         parts: list[Any] = [self.method, self.settings.model_dump(), self.training.precision, self.seed]
-        parts += [self.fingerprint, *([f"fan-out {self.training.fan_out}"] if self.is_sampled else [])]
+        parts += [self.fingerprint, *(f"{name} {value}".replace("_", "-") for name, value in self._sampling().items())]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def flat(self) -> dict[str, Any]:
         """Return by name what two runs of one folder must agree on."""
         named = {"method": self.method, "seed": self.seed, "precision": self.training.precision}
-        how = {"sampled": self.is_sampled} | ({"fan_out": self.training.fan_out} if self.is_sampled else {})
-        return named | how | self.settings.model_dump()
+        return named | {"sampled": self.is_sampled} | self._sampling() | self.settings.model_dump()
+
+    def _sampling(self) -> dict[str, int]:
+        """Return by name what sampled steps depend on, where there are any."""
+        if not self.is_sampled:
+            return {}
+        drawn = {"fan_out": self.training.fan_out}
+        if hasattr(get_method(self.method), "batch_nodes"):
+            drawn["batch_nodes"] = self.training.batch_nodes
+        return drawn
 
     @property
     def is_sampled(self) -> bool:

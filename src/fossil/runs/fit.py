@@ -33,12 +33,12 @@ from fossil.runs.loggers.logs import Logs
 from fossil.runs.loop import follow, train
 from fossil.runs.parts import PARTS, ROWS, read_parts, remove_parts, vectors_of, weights_digest, write_parts
 from fossil.runs.plan import Plan
-from fossil.runs.preparation import Prepared, prepare
+from fossil.runs.preparation import Prepared, check_whole, prepare
 from fossil.runs.resume import resume_training
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import Divides, EstimatesMemory, TrainsOnSamples, lack_of_memory_as
+from fossil.training.capabilities import Divides, TrainsOnSamples, lack_of_memory_as, step_memory
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
 from fossil.training.distributed import most
@@ -131,6 +131,7 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     """
     kind, graph, config = plan.kind, plan.graph, plan.config
     training, device = config.training, resolve_device(config.training.device)
+    check_whole(kind, graph, training, device)
     with lack_of_memory_as(_too_large(kind, config.settings, graph)):
         model = kind.build(config.settings, graph.num_features, config.seed).to(device)
         _check_ranks(model, graph, ranks)
@@ -219,9 +220,10 @@ def _check_memory(
     model: Method[Any], prepared: Any, graph: Graph, device: torch.device, reporter: Reporter, ranks: Ranks
 ) -> None:
     """Say how much memory training takes, where the method knows; raise GraphError if that is more than is free."""
-    if not isinstance(model, EstimatesMemory):
+    alone = step_memory(model, prepared)
+    if alone is None:
         return
-    needed, free = ranks.neighbours * model.memory(prepared), free_memory(device)
+    needed, free = ranks.neighbours * alone, free_memory(device)
     where = f"{device}" if ranks.neighbours == 1 else f"{device} in {ranks.neighbours} processes"
     there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
     work, smaller = ("Training ", "hidden and width") if model.trained else ("", "width")

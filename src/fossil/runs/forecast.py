@@ -11,7 +11,7 @@ from fossil.guard.budget import in_bytes
 from fossil.runs.fit import make_trainer
 from fossil.runs.plan import Plan
 from fossil.runs.preparation import whole_bytes
-from fossil.training.capabilities import EstimatesMemory
+from fossil.training.capabilities import step_memory
 from fossil.training.memory import free_memory
 from fossil.training.progress import duration
 
@@ -33,8 +33,9 @@ def forecast(plan: Plan) -> list[str]:
         lines.append(f"whole graph on {device}: at least {in_bytes(whole_bytes(graph))}")
     free = free_memory(device)
     there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
-    if isinstance(trainer.method, EstimatesMemory):
-        lines.append(f"memory of a step: about {trainer.method.memory(trainer.prepared) / 2**30:,.2f} GiB{there}")
+    needed = step_memory(trainer.method, trainer.prepared)
+    if needed is not None:
+        lines.append(f"memory of a step: about {needed / 2**30:,.2f} GiB{there}")
     if plan.kind.trained:
         trainer.fit()
         seconds = []

@@ -11,7 +11,8 @@ from fossil.errors import GraphError, SettingError
 from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
 from fossil.methods.base import Method
-from fossil.training.capabilities import EstimatesMemory, TrainsOnSamples, is_out_of_memory
+from fossil.methods.registry import Kind, methods
+from fossil.training.capabilities import DrawsBatches, TrainsOnSamples, is_out_of_memory, step_memory
 from fossil.training.memory import free_memory
 from fossil.training.placement import Placed, host_store, place
 from fossil.training.trainer import TrainingSettings
@@ -35,8 +36,10 @@ class Prepared(NamedTuple):
     def describe(self, fan_out: int) -> str:
         """Return in a line how steps are taken."""
         shown = f"{fan_out} neighbours of a node at most" if fan_out else "all neighbours of a node"
+        batch = getattr(self.graph, "batch_nodes", None)
+        nodes = "the sampled nodes" if batch is None else f"{min(batch, self.graph.num_nodes):,} nodes drawn uniformly"
         where = "; ".join(map(str, self.places))
-        return f"sampled: steps read the surroundings of the sampled nodes, {shown}{self.reason}; {where}"
+        return f"sampled: steps read the surroundings of {nodes}, {shown}{self.reason}; {where}"
 
 
 def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device) -> Prepared:
@@ -48,16 +51,12 @@ def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device
     """
     if training.sampled == "always":
         return _sampled(model, graph, training, device, "")
-    other = training.sampled == "auto" and _can_sample(model)
+    why = _why_whole(model)
+    other = training.sampled == "auto" and why is None
     free, least = free_memory(device), whole_bytes(graph)
     if free is not None and least > free:
         if not other:
-            raise GraphError(
-                f"{model.title} needs the whole graph on {device}: {graph.name} ({graph.num_nodes:,} nodes, "
-                f"{graph.num_edges:,} edges) takes at least {in_bytes(least)} there, and {in_bytes(free)} "
-                "are free.",
-                remedy=_HOW_TO_SAMPLE,
-            )
+            raise _does_not_fit(type(model), graph, device, free, why)
         return _sampled(model, graph, training, device, f", because the whole graph takes {in_bytes(least)}")
     try:
         whole = model.prepare(graph, device)
@@ -65,16 +64,64 @@ def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device
         if not (other and is_out_of_memory(error)):
             raise
         return _sampled(model, graph, training, device, ", because the whole graph does not fit")
-    needed = model.memory(whole) if isinstance(model, EstimatesMemory) else 0.0
+    needed = step_memory(model, whole) or 0.0
     if other and free is not None and needed > (left := free_memory(device) or 0):
         del whole
         gc.collect()
-        why = f", because a step on the whole graph takes {needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
-        return _sampled(model, graph, training, device, why)
+        reason = f", because a step on the whole graph takes {needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
+        return _sampled(model, graph, training, device, reason)
     return Prepared(whole)
 
 
-_HOW_TO_SAMPLE = "Use --method fossil_v2 or --method fossil_channels_v2, which can train on parts of a graph."
+def check_whole(kind: Kind, graph: Graph, training: TrainingSettings, device: torch.device) -> None:
+    """Refuse a method that has to have the whole graph where it is told otherwise, or where that does not fit.
+
+    Nothing is allocated before: not the graph on the device, and not the weights.
+
+    Raises:
+        SettingError: it is to be trained on samples.
+        GraphError: features and edges take more than is free.
+    """
+    if kind_samples(kind):
+        return
+    if training.sampled == "always":
+        raise SettingError(
+            f"{kind.title} needs the whole graph at every step, and cannot be trained on samples: "
+            f"{kind.whole_because}. {_least_of(graph)}",
+            remedy=f"{_how_to_sample()} Or leave --sampled out.",
+        )
+    free = free_memory(device)
+    if free is not None and whole_bytes(graph) > free:
+        raise _does_not_fit(kind, graph, device, free, kind.whole_because)
+
+
+def kind_samples(kind: Kind) -> bool:
+    """Tell whether a method can be trained on samples, with some settings at least."""
+    return all(hasattr(kind, name) for name in ("sights", "check_sampled", "prepare_sampled", "embedding"))
+
+
+def _how_to_sample() -> str:
+    fit = ", ".join(sorted(name for name, kind in methods().items() if kind_samples(kind) and name not in _WHOLE))
+    return f"Use a method that can train on parts of a graph (--method {fit})."
+
+
+_WHOLE = ("fossil", "fossil_channels")  # their defaults contrast a node with all; their v2 does not
+
+
+def _least_of(graph: Graph) -> str:
+    return (
+        f"Features and edges of {graph.name} ({graph.num_nodes:,} nodes, {graph.num_edges:,} edges) alone take "
+        f"{in_bytes(whole_bytes(graph))}."
+    )
+
+
+def _does_not_fit(kind: Kind, graph: Graph, device: torch.device, free: int, why: str | None) -> GraphError:
+    """Return what to raise; `why` says why not on samples, and is None where it was only told not to."""
+    return GraphError(
+        f"{kind.title} needs the whole graph on {device}: {why or 'it was told not to train on samples'}. "
+        f"{_least_of(graph)} {in_bytes(free)} are free.",
+        remedy=_how_to_sample() if why else "Leave --no-sampled out.",
+    )
 
 
 def whole_bytes(graph: Graph) -> int:
@@ -83,26 +130,28 @@ def whole_bytes(graph: Graph) -> int:
     return features + 12 * graph.num_edges
 
 
-def _can_sample(model: Method[Any]) -> bool:
+def _why_whole(model: Method[Any]) -> str | None:
+    """Return why a model has to have the whole graph, in words; None where it can be trained on samples."""
     if not isinstance(model, TrainsOnSamples):
-        return False
+        return model.whole_because
     try:
         model.check_sampled()
-    except SettingError:
-        return False
-    return True
+    except SettingError as error:
+        return error.what.removesuffix(".")
+    return None
 
 
 def _sampled(
     model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device, reason: str
 ) -> Prepared:
-    if not isinstance(model, TrainsOnSamples):
-        raise SettingError(
-            f"{model.title} needs the whole graph at every step, at least {in_bytes(whole_bytes(graph))} for "
-            f"{graph.name}, and cannot be trained on samples.",
-            remedy=f"{_HOW_TO_SAMPLE} Or leave --sampled out.",
-        )
-    model.check_sampled()
+    check_whole(type(model), graph, training, device)
+    assert isinstance(model, TrainsOnSamples)
+    try:
+        model.check_sampled()
+    except SettingError as error:
+        raise SettingError(f"{error.what} {_least_of(graph)}", remedy=error.remedy) from error
+    if isinstance(model, DrawsBatches):
+        model.batch_nodes = training.batch_nodes
     if graph.num_features == 0:
         raise GraphError(
             f"{graph.name} has no features.", remedy="Make some from the edges with --structural-features."
@@ -110,7 +159,7 @@ def _sampled(
     store, on_disk = host_store(graph, model.sights)
     fan_out = training.fan_out or None
     trial = model.prepare_sampled(store, device, fan_out)
-    step = model.memory(trial) if isinstance(model, EstimatesMemory) else 0.0
+    step = step_memory(model, trial) or 0.0
     store, places = place(store, device, step, on_disk=on_disk)
     moved = trial if device.type == "cpu" else model.prepare_sampled(store, device, fan_out)
     return Prepared(moved, True, tuple(places), reason)

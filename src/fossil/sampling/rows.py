@@ -43,7 +43,7 @@ class RowOperator:
 
     def times_features(self, first: int, last: int, features: FeatureRows, weight: Tensor) -> Tensor:
         """Return rows of S X W for `weight` (F×H), with S X first where X is narrower and dense."""
-        if isinstance(features.data, Tensor) and features.shape[1] < weight.shape[1]:
+        if isinstance(features.data, Tensor) and features.shape[1] < weight.shape[1] and not features.by_row:
             return self.times(first, last, features.data) @ (weight * features.scale)
         crow, col, values = self._rows(first, last)
         asked, place = torch.unique(col, return_inverse=True)

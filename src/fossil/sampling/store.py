@@ -33,10 +33,13 @@ class FeatureRows:
     Attributes:
         data: dense, of any floating dtype; or sparse, on the host or on a device.
         scale: what every number is multiplied by.
+        by_row: whether each row is divided by the sum of its absolute values, as `graph.structure.row_normalized` does,
+            when it is read.
     """
 
     data: Tensor | SparseMatrix
     scale: float = 1.0
+    by_row: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,7 +85,10 @@ class FeatureRows:
     def take(self, nodes: Tensor, device: torch.device, dtype: torch.dtype = torch.float32) -> FeatureMatrix:
         """Return the features of some nodes on a device."""
         if isinstance(self.data, Tensor):
-            rows = take_rows(self.data, nodes, device).to(dtype)
+            rows = take_rows(self.data, nodes, device)
+            if self.by_row:
+                rows = (rows.double() * _inverse(rows.double().abs().sum(1))[:, None]).float()
+            rows = rows.to(dtype)
             return FeatureMatrix(rows if self.scale == 1 else rows * self.scale)
         asked = nodes.to(self.device)
         crow, data = self.data.crow, self.data
@@ -90,7 +96,12 @@ class FeatureRows:
         ends = counts.cumsum(0)
         owner = torch.repeat_interleave(torch.arange(len(asked), device=asked.device), counts)
         entry = crow[asked][owner] + torch.arange(len(owner), device=asked.device) - (ends - counts)[owner]
-        offsets, values = torch.cat([ends.new_zeros(1), ends]), (data.values[entry] * self.scale).to(dtype)
+        values = data.values[entry]
+        if self.by_row:
+            totals = torch.zeros(len(asked), dtype=torch.float64, device=asked.device)
+            totals.index_add_(0, owner, values.double().abs())
+            values = (values.double() * _inverse(totals)[owner]).float()
+        offsets, values = torch.cat([ends.new_zeros(1), ends]), (values * self.scale).to(dtype)
         crow, col, values = (part.to(device) for part in (offsets, data.col[entry], values))
         return FeatureMatrix(SparseMatrix(crow, col, values, (len(asked), data.shape[1])))
 
@@ -177,6 +188,10 @@ class GraphStore:
         """Return the same with all features multiplied by a number."""
         return replace(self, features=replace(self.features, scale=self.features.scale * factor))
 
+    def normalized_by_row(self) -> GraphStore:
+        """Return the same with each node's features divided by the sum of their absolute values, when they are read."""
+        return replace(self, features=replace(self.features, by_row=True))
+
 
 _BLOCK = 1 << 20  # rows at a time
 _MOST = 0.8  # of the free memory that one array may take
@@ -213,6 +228,11 @@ def free_bytes(device: torch.device) -> int | None:
         free, _ = torch.cuda.mem_get_info(device)
         return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
     return free_host_memory()
+
+
+def _inverse(totals: Tensor) -> Tensor:
+    """Return one by each number, and zero where that is zero."""
+    return torch.where(totals > 0, 1 / totals, 0)
 
 
 def _pattern(matrix: sp.csr_array) -> Pattern:

@@ -92,6 +92,16 @@ class Subgraphs:
         return Subgraphs(self.nodes[: int(self.count)], self.count, self.isolated, self.too_small)
 
 
+def draw_nodes(nodes: int, count: int, random: torch.Generator, device: torch.device) -> Tensor:
+    """Return `count` distinct nodes of so many, or all of them if there are fewer, in no particular order."""
+    if nodes <= max(_SMALL_GRAPH, 16 * count):
+        keys = torch.rand(nodes, generator=random, device=device)
+        return keys.topk(min(count, nodes), sorted=False).indices
+    drawn = torch.randint(nodes, (1, 4 * count), generator=random, device=device)
+    seed = torch.randint(1 << 62, (1, 1), generator=random, device=device)
+    return first_distinct(drawn, seed, count)[0][0]
+
+
 class SubgraphSampler:
     """Draws K-node subgraphs around anchors.
 
@@ -113,13 +123,7 @@ class SubgraphSampler:
 
     def draw_anchors(self, count: int, random: torch.Generator) -> Tensor:
         """Return `count` distinct nodes, or all of them if there are fewer, in no particular order."""
-        device = self.degree.device
-        if self.num_nodes <= max(_SMALL_GRAPH, 16 * count):
-            keys = torch.rand(self.num_nodes, generator=random, device=device)
-            return keys.topk(min(count, self.num_nodes), sorted=False).indices
-        drawn = torch.randint(self.num_nodes, (1, 4 * count), generator=random, device=device)
-        seed = torch.randint(1 << 62, (1, 1), generator=random, device=device)
-        return first_distinct(drawn, seed, count)[0][0]
+        return draw_nodes(self.num_nodes, count, random, self.degree.device)
 
     def sample(self, anchors: Tensor, random: torch.Generator) -> Subgraphs:
         """Return a subgraph for each anchor, those that can be filled first."""

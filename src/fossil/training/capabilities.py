@@ -24,8 +24,8 @@ _TOO_LARGE = ("can't allocate memory", "Storage size calculation overflowed", "O
 class EstimatesMemory(Protocol):
     """Knows before training how much memory it takes."""
 
-    def memory(self, prepared: Any) -> float:
-        """Return about how many bytes a step takes beside the prepared graph."""
+    def memory(self, prepared: Any) -> float | None:
+        """Return about how many bytes a step takes beside the prepared graph; None where it does not know."""
 
 
 @runtime_checkable
@@ -76,11 +76,23 @@ class TrainsOnSamples(Protocol):
         """Return what embeds one stretch of nodes after the other."""
 
 
+@runtime_checkable
+class DrawsBatches(Protocol):
+    """Takes its sampled steps on as many nodes as it is told."""
+
+    batch_nodes: int
+
+
 class EmbedsRows(Protocol):
     """Embeds the nodes of a graph, a stretch at a time."""
 
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""
+
+
+def step_memory(method: Any, prepared: Any) -> float | None:
+    """Return about how many bytes a step takes beside the prepared graph; None where the method does not know."""
+    return method.memory(prepared) if isinstance(method, EstimatesMemory) else None
 
 
 def is_out_of_memory(error: Exception) -> bool:

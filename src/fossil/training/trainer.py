@@ -48,6 +48,9 @@ class TrainingSettings(Settings):
         "does not fit and the method can",
     )
     fan_out: int = setting(5, "neighbours of a node that such a step reads at most; 0 for all", ge=0)
+    batch_nodes: int = setting(
+        2_000, "nodes whose loss such a step takes, where the method's own settings do not say how many", ge=2
+    )
     checkpoint_seconds: float = setting(
         15.0, "least time between two checkpoints, unless a step takes more than two seconds: one follows each", ge=0
     )

@@ -21,7 +21,7 @@ from fossil.runs.plan import plan_run
 from fossil.training.progress import Silent
 
 # Three epochs on a random graph leave λ where it may be; what that says about edges is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore:.*hardly uses the edges")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(hardly uses the edges|collapsed)")
 
 SMALL = {"hidden": 12, "width": 6, "num_anchors": 10, "subgraph_size": 4}
 
@@ -66,13 +66,26 @@ def test_samples_are_taken_where_the_whole_does_not_fit(monkeypatch: pytest.Monk
     heard = Heard()
     assert fit(planned(), heard).config.is_sampled
     assert any("because the whole graph takes" in line for line in heard.said)
-    for method, training in (("bgrl", {}), ("fossil_v2", {"sampled": "never"})):
-        with pytest.raises(GraphError, match="needs the whole graph"):
+    for method, training, why, remedy in (
+        ("muse", {}, "compare every node with all others", "--method bgrl, bnll"),
+        ("fossil", {}, "node_contrast=all_nodes", "--method bgrl, bnll"),
+        ("bgrl", {"sampled": "never"}, "told not to train on samples", "Leave --no-sampled out."),
+        ("fossil_v2", {"sampled": "never"}, "told not to train on samples", "Leave --no-sampled out."),
+    ):
+        with pytest.raises(GraphError, match=f"needs the whole graph on cpu: .*{why}") as refused:
             fit(planned(method=method, **training))
+        assert remedy in refused.value.remedy
+
+
+def test_a_run_on_batches_says_how_many_nodes_a_step_is_around() -> None:
+    for batch, said in ((7, "surroundings of 7 nodes"), (2_000, f"surroundings of {graph().num_nodes} nodes")):
+        heard = Heard()
+        fit(planned(method="dgi", epochs=1, sampled="always", batch_nodes=batch), heard)
+        assert any(said in line for line in heard.said)
 
 
 def test_methods_that_need_the_whole_graph_refuse_samples() -> None:
-    for method in ("bgrl", "fossil", "fossil_channels"):
+    for method in ("muse", "fossil", "fossil_channels"):
         with pytest.raises(SettingError, match="needs the whole graph"):
             fit(planned(method=method, sampled="always"))
 
@@ -118,9 +131,10 @@ def test_a_graph_on_disk_is_trained_on_as_the_one_in_memory(tmp_path: Path) -> N
     (source / "edges.csv").write_text("source,target\n" + "\n".join(f"{a},{b}" for a, b in pairs) + "\n")
     convert(source, tmp_path / "disk")
     training = {"epochs": 2, "device": "cpu", "sampled": "always", "fan_out": 2}
-    for method in ("fossil_v2", "fossil_channels_v2"):
+    for method in ("fossil_v2", "fossil_channels_v2", "bgrl", "bnll", "dgi", "grace"):
+        settings = SMALL if method.startswith("fossil") else {"width": 6}
         found = [
-            fit(plan_run(where, method=method, settings=SMALL, training=training)).vectors
+            fit(plan_run(where, method=method, settings=settings, training=training | {"batch_nodes": 9})).vectors
             for where in (source, tmp_path / "disk")
         ]
         np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-5)

@@ -12,7 +12,7 @@ from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.fossil.memory import smaller_tiles
 from fossil.methods.fossil.parts import make_solver
-from fossil.methods.fossil.sampled import SampledGraph, moved
+from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil.settings import ContrastSettings
 from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share, Transported
 from fossil.nn.contrast import subgraph_contrast
@@ -22,6 +22,7 @@ from fossil.ops.ranks import gathered, ranks
 from fossil.ops.rows import rows_of
 from fossil.ops.subgraph_costs import SubgraphCosts, costs_between, gathered_costs, subgraph_costs
 from fossil.ops.unit import unit_vectors
+from fossil.sampling.batches import moved
 from fossil.sampling.subgraphs import Subgraphs, SubgraphSampler
 from fossil.transport import FusedProblem, pooled_cosine
 

@@ -1,0 +1,145 @@
+"""What methods share that train on batches of nodes: graph convolutions on the surroundings of nodes drawn uniformly.
+
+Embedding is exact whatever was drawn: layer by layer over stretches of rows, where what a deeper layer sums over is
+worked out for all nodes first.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from fossil.methods.base import Method, NodeVectors, joined
+from fossil.nn.blocks import LoopedBlock
+from fossil.nn.convolution import GraphConvolution
+from fossil.sampling.batches import NodeBatches
+from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.store import GraphStore, Sight, room
+
+Prepared = TypeVar("Prepared")
+
+BATCH_NODES = 2_000
+_NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 28}  # of a stretch's widest tensor
+_ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
+_TENSORS = 6  # of rows times width that a layer of a step keeps in each encoding, gradients included
+_LOADED = 1 << 28  # what the first step loads
+
+
+class RowLayer(NamedTuple):
+    """One graph convolution: finish(S H W).
+
+    Attributes:
+        weight: W.
+        finish: from rows of S H W to what the next layer takes, or to vectors.
+    """
+
+    weight: Tensor
+    finish: Callable[[Tensor], Tensor]
+
+
+def convolution_layer(convolution: GraphConvolution, *after: Callable[[Tensor], Tensor]) -> RowLayer:
+    """Return a convolution with what follows it, in turn."""
+
+    def finish(spread: Tensor) -> Tensor:
+        values = convolution.finish(spread)
+        for each in after:
+            values = each(values)
+        return values
+
+    return RowLayer(convolution.weight, finish)
+
+
+class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
+    """A method of graph convolutions with self-loops, whose loss of a step may be taken over a batch of nodes.
+
+    Attributes:
+        batch_nodes: B, nodes whose loss a sampled step takes.
+    """
+
+    sights: ClassVar[tuple[Sight, ...]] = ("out",)
+    encodings: ClassVar[int] = 2  # passes of the encoder in a step
+    extra_hops: ClassVar[int] = 0  # that the loss reads beyond those of the encoder
+    batch_nodes: int = BATCH_NODES
+
+    @abstractmethod
+    def row_layers(self) -> list[RowLayer]:
+        """Return the encoder's layers as they embed, the last with whatever is done to vectors."""
+
+    def check_sampled(self) -> None:
+        """Raise SettingError, with what to set, where these settings need the whole graph; none do, by default."""
+
+    def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> NodeBatches:
+        """Return what steps on parts of a graph read, from arrays that stay where they lie."""
+        if getattr(self.config, "normalize_features", False):
+            store = store.normalized_by_row()
+        return NodeBatches(store=store, device=device, fan_out=fan_out, batch_nodes=self.batch_nodes)
+
+    def surroundings(self, graph: NodeBatches, random: torch.Generator) -> LoopedBlock:
+        """Return what a step reads: the block around the nodes that it draws."""
+        hops = len(self.row_layers()) + self.extra_hops
+        return LoopedBlock.around(graph, graph.draw(random), hops, random)
+
+    def embedding(self, prepared: NodeBatches) -> ConvolutionRows:
+        """Return what embeds one stretch of nodes after the other."""
+        return ConvolutionRows(self.row_layers(), prepared)
+
+    def memory(self, prepared: Prepared | NodeBatches) -> float | None:
+        """Return about how many bytes a step on a batch takes; None for the whole graph, of which it does not know."""
+        if not isinstance(prepared, NodeBatches):
+            return None
+        layers = self.row_layers()
+        sizes = prepared.block_sizes(prepared.batch_nodes, len(layers) + self.extra_hops)
+        floats = 3 * sizes[-1] * self.num_features
+        for rows, layer in zip(reversed(sizes[:-1]), layers, strict=False):
+            floats += self.encodings * _TENSORS * rows * layer.weight.shape[1]
+        return 4.0 * floats + _LOADED
+
+
+class ConvolutionRows:
+    """Embeds nodes exactly, in evaluation mode.
+
+    Args:
+        layers: of the encoder.
+        graph: where the arrays are.
+    """
+
+    def __init__(self, layers: list[RowLayer], graph: NodeBatches) -> None:
+        self.layers, self.graph = layers, graph
+        self.operator = RowOperator(graph.store.patterns["out"], "symmetric", True, graph.device)
+        self.kept: Tensor | None = None
+
+    @torch.no_grad()
+    def rows(self, first: int, last: int) -> NodeVectors:
+        """Return the vectors of nodes `first` to `last`."""
+        deepest = len(self.layers) - 1
+        if self.kept is None and deepest:
+            for depth in range(deepest):
+                self.kept = self._spread_on(depth)
+        parts = [NodeVectors(self._layer(deepest, *part)) for part in self._stretches(first, last)]
+        return joined(parts)
+
+    def _spread_on(self, depth: int) -> Tensor:
+        """Return H W for the layer after `depth`, of every node (N×D)."""
+        data, weight = self.graph.store.features.data, self.layers[depth + 1].weight
+        like = data if isinstance(data, Tensor) else None
+        kept = room(self.graph.num_nodes, weight.shape[1], self.graph.device, like)
+        for first, last in self._stretches(0, self.graph.num_nodes):
+            kept[first:last] = (self._layer(depth, first, last) @ weight).to(kept.dtype)
+        return kept
+
+    def _layer(self, depth: int, first: int, last: int) -> Tensor:
+        """Return what a layer makes of some nodes."""
+        weight, finish = self.layers[depth]
+        if depth == 0:
+            return finish(self.operator.times_features(first, last, self.graph.store.features, weight))
+        assert self.kept is not None
+        return finish(self.operator.times(first, last, self.kept))
+
+    def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+        kind = self.graph.device.type
+        rows = max(1, _NUMBERS[kind] // max(layer.weight.shape[1] for layer in self.layers))
+        return list(stretches(self.operator.pattern, first, last, rows, _ENTRIES[kind]))
