@@ -26,10 +26,16 @@ _MOST_IMPORTANT = 5
 
 
 class LiveSearch:
-    """A bar with trials, the best so far and the time left; a line for each trial where there is no terminal."""
+    """A bar with trials, the best so far and the time left; a line for each trial where there is no terminal.
 
-    def __init__(self, console: Console, percent: bool) -> None:
-        self.console, self.percent = console, percent
+    Args:
+        console: where it is printed.
+        percent: whether values are shares.
+        title: said when the search begins, where one of several does.
+    """
+
+    def __init__(self, console: Console, percent: bool, title: str = "") -> None:
+        self.console, self.percent, self.title = console, percent, title
         self.progress = Progress(
             TextColumn("searching"),
             BarColumn(),
@@ -41,6 +47,8 @@ class LiveSearch:
 
     def begin(self, trials: list[Trial], budget: Budget) -> None:
         """Show the bar, and say where the search stands."""
+        if self.title:
+            self.console.print(self.title)
         if trials:
             done = sum(one.spent for one in trials)
             self.console.print(f"going on after {len(trials)} trials ({duration(done)})")

@@ -89,12 +89,15 @@ def run(
 
 @app.command("search")
 def search(file: File, device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0.")) -> None:
-    """Search settings for every method on every graph, with equal budgets and sealed test labels."""
+    """Search settings for every method on every graph, with equal budgets; several of these commands share the work.
+
+    Test labels stay sealed. A search that another command is at is left to it.
+    """
     from fossil.cli.search_report import LiveSearch
     from fossil.cli.show import plain_console, show_table
     from fossil.studies.plan import open_study
     from fossil.studies.store import Store
-    from fossil.studies.study_search import StudySearch, run_searches, searches_table, wanted
+    from fossil.studies.study_search import StudySearch, run_searches, searched_elsewhere, searches_table, wanted
 
     console = plain_console()
     plan, graphs = open_study(file, download=True)
@@ -102,12 +105,17 @@ def search(file: File, device: str = typer.Option("auto", help="auto, cpu, cuda 
     Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
 
     def listener(one: StudySearch) -> LiveSearch:
-        console.print(f"{one.row} on {one.graph} → {one.folder}")
-        return LiveSearch(console, percent=True)
+        return LiveSearch(console, percent=True, title=f"{one.row} on {one.graph} → {one.folder}")
 
-    results = run_searches(plan, graphs, listener, device)
+    def elsewhere(one: StudySearch, who: str) -> None:
+        console.print(f"{one.row} on {one.graph} is left to another command: {who}")
+
+    results = run_searches(plan, graphs, listener, device, elsewhere)
     show_table(console, searches_table(plan, results), Format.TABLE)
-    console.print(f"next: fossil study freeze {file}")
+    if searched_elsewhere(results):
+        console.print(f"next, when that is over: fossil study search {file}")
+    else:
+        console.print(f"next: fossil study freeze {file}")
 
 
 @app.command("freeze")

@@ -9,6 +9,7 @@ from pathlib import Path
 from fossil.errors import FossilError, SettingError
 from fossil.evaluation.protocol import protocol
 from fossil.report.tables import Table, Value
+from fossil.runs.lock import HeldError
 from fossil.studies.file import SearchEntry
 from fossil.studies.objectives import ValidationAccuracy
 from fossil.studies.plan import Graphs, Row, StudyPlan
@@ -101,13 +102,47 @@ def run_searches(
     graphs: Graphs,
     listener: Callable[[StudySearch], Listener],
     device: str = "auto",
+    elsewhere: Callable[[StudySearch, str], None] = lambda one, who: None,
 ) -> list[tuple[StudySearch, Found | None]]:
-    """Search until every row has used up its budget on every graph; return what each found."""
-    asked = wanted(plan)
-    return [
-        (one, None if one.plan is None else search(one.plan, one.folder, budget_of(asked), listener(one)))
-        for one in searches_of(plan, graphs, device)
-    ]
+    """Search until every row has used up its budget on every graph, or others are at all that remain.
+
+    What another process is searching is left to it, and looked at again when the rest is done: it may be over by then,
+    or that process may have been killed.
+
+    Args:
+        plan: the study.
+        graphs: reads its graphs.
+        listener: makes what is told how a search goes.
+        device: `auto`, `cpu`, `cuda` or `cuda:0`.
+        elsewhere: told, once each, of what is left to another process, and which that is.
+
+    Returns:
+        Every search and what it found: None where it cannot be done, or where another process is still at it.
+    """
+    budget = budget_of(wanted(plan))
+    searches = list(searches_of(plan, graphs, device))
+    found: dict[StudySearch, Found] = {}
+    told = set()
+    pending = [one for one in searches if one.plan is not None]
+    while pending:
+        for one in pending:
+            assert one.plan is not None
+            try:
+                found[one] = search(one.plan, one.folder, budget, listener(one))
+            except HeldError as error:
+                if one not in told:
+                    elsewhere(one, error.what)
+                told.add(one)
+        left = [one for one in pending if one not in found]
+        if len(left) == len(pending):
+            break
+        pending = left
+    return [(one, found.get(one)) for one in searches]
+
+
+def searched_elsewhere(results: list[tuple[StudySearch, Found | None]]) -> list[str]:
+    """Return, in words, the searches that another process is still at."""
+    return [f"{one.row} on {one.graph}" for one, found in results if one.plan is not None and found is None]
 
 
 def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
@@ -125,7 +160,12 @@ def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
     for one in searches_of(plan, graphs):
         if one.plan is None:
             continue
-        result = found_in(one.plan, one.folder)
+        try:
+            result = found_in(one.plan, one.folder)
+        except HeldError as error:
+            raise SettingError(
+                f"The search of {one.row} on {one.graph} is not over: {error.what}", remedy="Wait for it to end."
+            ) from error
         if result is None or not (
             result.is_exhausted(one.plan.space) or not budget_of(asked).allows_another(result.trials)
         ):
@@ -164,7 +204,7 @@ def searches_table(plan: StudyPlan, results: list[tuple[StudySearch, Found | Non
     for one, found in results:
         spread = None if found is None else found.spread
         if found is None or spread is None:
-            rows.append([one.graph, one.row, "0", *["–"] * 5])
+            rows.append([one.graph, one.row, "–" if found is None else str(len(found.trials)), *["–"] * 5])
             notes += [f"{one.row} on {one.graph}: {one.reason}"] if one.reason else []
             continue
         low, median, high = spread.quartiles
@@ -188,6 +228,8 @@ def searches_table(plan: StudyPlan, results: list[tuple[StudySearch, Found | Non
             }
         )
     opened = max((len(Openings(one.folder).all) for one, _ in results), default=0)
+    if others := searched_elsewhere(results):
+        notes.append(f"Still being searched elsewhere: {', '.join(others)}.")
     notes.append(
         "The best of many is partly luck. " + f"Test labels were opened {opened} time{'' if opened == 1 else 's'}."
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,16 @@ from fossil.studies.groups import letters_of
 from fossil.studies.overview import tables_named
 from fossil.studies.plan import Graphs, StudyPlan, open_study
 from fossil.studies.results import Results
-from fossil.studies.search import Quiet
+from fossil.studies.search import Listener, Quiet
 from fossil.studies.store import Store
-from fossil.studies.study_search import freeze_study, run_searches, searches_table
+from fossil.studies.study_search import (
+    StudySearch,
+    freeze_study,
+    run_searches,
+    searched_elsewhere,
+    searches_of,
+    searches_table,
+)
 from fossil.studies.work import Options
 
 STUDY: dict[str, Any] = {
@@ -88,6 +99,69 @@ def test_from_search_to_table(tmp_path: Path) -> None:
     assert "3 trials for every method" in said and "2 encoders each" in said and "were opened 1 time." in said
     freeze_study(again, graphs)
     assert "were opened 2 times." in notes(file)
+
+
+# Several commands at once.
+
+
+@contextmanager
+def held_by_another_process(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Claim the folder of a search as another command does, until that process is killed or the block is left."""
+    code = f"""
+from pathlib import Path
+from fossil.runs.lock import holding
+with holding(Path({str(folder)!r}, ".lock")):
+    print("held", flush=True)
+    input()
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_search_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+    plan, graphs, _ = opened(write_study(tmp_path))
+    first, _ = searches_of(plan, graphs, "cpu")
+    told: list[tuple[str, str]] = []
+    with held_by_another_process(first.folder) as process:
+        results = run_searches(plan, graphs, lambda _: Quiet(), "cpu", lambda one, who: told.append((one.row, who)))
+        assert [None if found is None else len(found.trials) for _, found in results] == [None, 3]
+        assert [row for row, _ in told] == [first.row] and f"process {process.pid} on " in told[0][1]
+        assert searched_elsewhere(results) == [f"{first.row} on {first.graph}"]
+        table = searches_table(plan, results)
+        assert table.rows[0][2] == "–" and [record["row"] for record in table.records] == [results[1][0].row]
+        assert any(f"searched elsewhere: {first.row} on {first.graph}." in note for note in table.notes)
+        assert not (first.folder / "journal.log").exists()  # nothing of it was touched
+    results = run_searches(plan, graphs, lambda _: Quiet(), "cpu")
+    assert [len(found.trials) for _, found in results if found is not None] == [3, 3]
+    assert searched_elsewhere(results) == []
+    with (
+        held_by_another_process(first.folder) as process,
+        pytest.raises(SettingError, match=f"is not over: .* process {process.pid} on"),
+    ):
+        freeze_study(plan, graphs)
+
+
+def test_what_another_process_left_unfinished_is_taken_up_in_the_end(tmp_path: Path) -> None:
+    plan, graphs, _ = opened(write_study(tmp_path))
+    first, second = searches_of(plan, graphs, "cpu")
+    began: list[str] = []
+    with held_by_another_process(first.folder) as process:
+
+        def listener(one: StudySearch) -> Listener:
+            began.append(one.row)
+            if one.row == second.row:  # the other one dies while this process is at the second search
+                process.kill()
+                process.wait()
+            return Quiet()
+
+        results = run_searches(plan, graphs, listener, "cpu")
+    assert began == [first.row, second.row, first.row]
+    assert [len(found.trials) for _, found in results if found is not None] == [3, 3]
 
 
 @pytest.mark.parametrize(
