@@ -20,6 +20,7 @@ from fossil.ops.features import FeatureMatrix
 from fossil.ops.infonce import node_contrast
 from fossil.ops.ranks import Ranks, divided_among, gathered
 from fossil.readers.source import open_graph
+from fossil.sampling.store import GraphStore
 from fossil.training.distributed import average_gradients, company, depart
 from fossil.training.trainer import Trainer
 
@@ -41,6 +42,8 @@ TRAININGS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "fossil_v2, second pass": ("fossil_v2", {"hidden": 12, "width": 6, "fusion_hidden": 5, "fusion_pass": "second"}),
     "fossil_channels_v2": ("fossil_channels_v2", {"hidden": 12, "width": 6, "untrained": 4}),
 }
+
+SAMPLED = {name: chosen for name, chosen in TRAININGS.items() if "second" not in name}
 
 
 def losses(graph: Graph, name: str, further: dict[str, Any], ranks: Ranks) -> dict[str, Tensor]:
@@ -85,12 +88,19 @@ def joined_shares(ranks: Ranks) -> dict[str, Tensor]:
     return {"whole": whole.detach(), "gradient": weight.grad}
 
 
-def trained(graph: Graph, name: str, further: dict[str, Any], ranks: Ranks) -> dict[str, Tensor]:
+def trained(
+    graph: Graph, name: str, further: dict[str, Any], ranks: Ranks, *, sampled: bool = False
+) -> dict[str, Tensor]:
     """Return weights and vectors after some steps; every rank but the first begins with other weights."""
     kind = get_method(name)
     config = kind.complete(kind.configure(None, SMALL | further), graph, SEED)
     method = kind.build(config, graph.num_features, SEED + ranks.rank).double()
-    trainer = Trainer(method, in_float64(method.prepare(graph, CPU)), SEED, CPU, ranks=ranks)
+    if sampled:
+        parts = method.prepare_sampled(GraphStore.of(graph, method.sights), CPU, 2)
+        prepared = dataclasses.replace(parts, dtype=torch.float64)
+    else:
+        prepared = in_float64(method.prepare(graph, CPU))
+    trainer = Trainer(method, prepared, SEED, CPU, ranks=ranks)
     losses = []
     trainer.run(STEPS, lambda _, record: losses.append(record["contrast"]) or False)
     trainer.close()
@@ -120,6 +130,7 @@ def main(out: Path) -> None:
         ranks = processes.join("cpu")
         found = {f"contrast/{case}": losses(graph, *chosen, ranks) for case, chosen in CONTRASTS.items()}
         found |= {f"training/{case}": trained(graph, *chosen, ranks) for case, chosen in TRAININGS.items()}
+        found |= {f"sampled/{case}": trained(graph, *chosen, ranks, sampled=True) for case, chosen in SAMPLED.items()}
         found |= {"tiles": contrast_in_tiles(ranks), "shares": joined_shares(ranks)}
         if ranks.leads:
             torch.save({f"{case}/{name}": value for case, of in found.items() for name, value in of.items()}, out)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from divided_steps import CONTRASTS, TRAININGS
+from divided_steps import CONTRASTS, SAMPLED, TRAININGS
 from launch import start, wait
 from torch import Tensor
 
 SCRIPT = Path(__file__).with_name("divided_steps.py")
 TOLERANCE = 1e-10
 CASES = [f"contrast/{case}" for case in CONTRASTS] + [f"training/{case}" for case in TRAININGS] + ["tiles"]
+CASES += [f"sampled/{case}" for case in SAMPLED]
 
 
 @pytest.fixture(scope="module")

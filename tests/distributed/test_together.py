@@ -68,6 +68,18 @@ def test_torchrun_gives_the_vectors_of_one_process(
     assert json.loads((out / "environment.json").read_text())["processes"] == world
 
 
+def test_steps_on_samples_give_the_vectors_of_one_process(tmp_path: Path) -> None:
+    further = ("--sampled", "--fan-out", "2")
+    found = []
+    for world in (1, 2):
+        out = tmp_path / str(world)
+        ended = together(tmp_path, *[[*FOSSIL, *command(out, *further)]] * world)
+        assert ended.statuses == [0] * world, ended.said
+        assert ended.said.count("sampled: steps read") == 1
+        found.append(vectors(out))
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=TOLERANCE)
+
+
 def test_a_killed_process_leaves_a_message_and_a_checkpoint_that_others_go_on_with(
     tmp_path: Path, alone: dict[str, np.ndarray]
 ) -> None:
