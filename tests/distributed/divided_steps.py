@@ -95,16 +95,16 @@ def trained(
     kind = get_method(name)
     config = kind.complete(kind.configure(None, SMALL | further), graph, SEED)
     method = kind.build(config, graph.num_features, SEED + ranks.rank).double()
+    whole = in_float64(method.prepare(graph, CPU))
+    prepared = whole
     if sampled:
         parts = method.prepare_sampled(GraphStore.of(graph, method.sights), CPU, 2)
         prepared = dataclasses.replace(parts, dtype=torch.float64)
-    else:
-        prepared = in_float64(method.prepare(graph, CPU))
     trainer = Trainer(method, prepared, SEED, CPU, ranks=ranks)
     losses = []
     trainer.run(STEPS, lambda _, record: losses.append(record["contrast"]) or False)
     trainer.close()
-    return {**method.state_dict(), "vectors": method.eval().encode(trainer.prepared).vectors, "losses": losses[-1]}
+    return {**method.state_dict(), "vectors": method.eval().encode(whole).vectors, "losses": losses[-1]}
 
 
 def in_float64(value: Any) -> Any:
