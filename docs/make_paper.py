@@ -63,6 +63,9 @@ ITEMS = (
     Item("public_split", "Not in the paper: `fossil_channels` on the split of the literature."),
     Item("geom_gcn_splits", "Not in the paper: `fossil_channels` on ten splits of the literature."),
     Item("ablation_channels", "Not in the paper: what each part of `fossil_channels` is worth."),
+    Item("held_out", "Not in the paper: two graphs that were named before anything was trained on them."),
+    Item("search_fossil", "Settings of FOSSIL searched here as the paper searched its own, 100 trials on each of two "
+         "graphs.\nBefore the first command: `fossil study search` and `fossil study freeze` of the same file."),
 )  # fmt: skip
 
 _PUBLISHED = """{counted} Ours minus theirs in points, under `{protocol}`. Printed figures are the best over
@@ -125,6 +128,7 @@ def item_page(item: Item, folder: Path, results: Results | None) -> str:
         *_published(results),
         *(section for entry in results.plan.study.figures for section in _figure(results, entry.name)),
         *tables,
+        *_found(results),
         _ENDING,
     ]
     return _joined(parts)
@@ -198,6 +202,15 @@ def is_measured(results: Results, entry: FigureEntry) -> bool:
     plan, name = results.plan, entry.protocol or results.plan.study.protocols[0]
     places = [(row, column) for row in range(len(plan.rows)) for column in range(len(plan.columns))]
     return any(results.values(row, column, entry.value, name) for row, column in places)
+
+
+def _found(results: Results) -> Iterator[str]:
+    """Yield the settings that searches found, a column for each graph."""
+    for row, of_graph in {} if results.plan.searched is None else results.plan.searched.settings.items():
+        names = list(dict.fromkeys(name for settings in of_graph.values() for name in settings))
+        lines = [[f"`{name}`", *(f"{of_graph[graph].get(name)}" for graph in of_graph)] for name in names]
+        yield f"## Settings found for {row}"
+        yield table(["setting", *of_graph], lines)
 
 
 def _section(made: Table) -> Iterator[str]:

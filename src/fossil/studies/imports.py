@@ -22,7 +22,7 @@ def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
     counts: Counter[str] = Counter()
     found = []
     for values, where in read_lines(path):
-        if "left_out" not in values:
+        if not {"left_out", "searched"} & values.keys():
             found.append(Record.from_dict({name: one for name, one in values.items() if name != "places"}, where))
     for record in found:
         if record.key not in plan.keys:

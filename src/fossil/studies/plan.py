@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from fossil.runs.config import RunConfig
 from fossil.runs.plan import Plan, plan_run
 from fossil.settings import spelt
 from fossil.studies.file import GraphEntry, MethodEntry, Published, Study, Variation, read_study
-from fossil.studies.searched import check_spaces, read_searched, searched_rows
+from fossil.studies.searched import Searched, check_spaces, read_searched, searched_rows
 
 MOST_CELLS = 200_000
 _WAYS = {"keep": "", "symmetrize": " ↔", "reverse": " ←"}
@@ -175,6 +175,7 @@ class StudyPlan:
         unreadable: why a graph cannot be read, by column.
         unscorable: why a graph cannot be scored, by column and protocol.
         impossible: why a method cannot have a graph, by row and column.
+        searched: settings that its searches found; None before they are frozen.
     """
 
     study: Study
@@ -185,6 +186,7 @@ class StudyPlan:
     unreadable: dict[int, str]
     unscorable: dict[tuple[int, str], str]
     impossible: dict[tuple[int, int], str]
+    searched: Searched | None = None
 
     @cached_property
     def keys(self) -> frozenset[str]:
@@ -227,7 +229,8 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
         SettingError: a method, preset or setting is unknown or impossible, or two rows have one title.
         GraphError: a graph of the user's own cannot be read.
     """
-    rows = rows_of(study, file)
+    searched = None if study.search is None else read_searched(study.folder_of_searches(file))
+    rows = rows_of(study, file, searched)
     for entry in study.wanted_tables():
         if entry.reference is not None and entry.reference not in [row.title for row in rows]:
             remedy = nearest(entry.reference, [row.title for row in rows])
@@ -237,11 +240,11 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
         raise SettingError(f"{file} asks for {asked:,} trainings.", remedy=f"Ask for {MOST_CELLS:,} at most.")
     plan = StudyPlan(study, file, rows, tuple(map(column_title, study.graphs)), (), {}, {}, {})
     cells = [cell for seed in study.seeds for cell in _cells_of_seed(plan, graphs, seed, download)]
-    return StudyPlan(study, file, rows, plan.columns, tuple(cells), plan.unreadable, plan.unscorable, plan.impossible)
+    return replace(plan, cells=tuple(cells), searched=searched)
 
 
-def rows_of(study: Study, file: Path) -> tuple[Row, ...]:
-    """Return the rows of a study, those of its searches last.
+def rows_of(study: Study, file: Path, searched: Searched | None = None) -> tuple[Row, ...]:
+    """Return the rows of a study, those with searched settings last.
 
     Raises:
         SettingError: a method is unknown, two rows have one title, or the space of a search is not accepted.
@@ -250,7 +253,7 @@ def rows_of(study: Study, file: Path) -> tuple[Row, ...]:
     _refuse_alike(rows, file)
     if study.search is not None:
         check_spaces(study.search, rows, file)
-        rows += searched_rows(rows, read_searched(study.folder_of_searches(file)))
+        rows += searched_rows(rows, searched)
     return rows
 
 

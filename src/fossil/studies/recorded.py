@@ -3,13 +3,14 @@
 NAME.jsonl, as `fossil study export --records` writes it, one line each:
   a record, with `places`: the rows and graphs of the study that it belongs to, by their titles
   `left_out`: why a graph cannot be read or scored, or a row cannot have it
+  `searched`: settings that were found by searches, how, and how often test labels were opened
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fossil.storage import write_text
 from fossil.studies.file import read_study
 from fossil.studies.plan import Cell, Scoring, StudyPlan, column_title, rows_of
 from fossil.studies.results import Results
+from fossil.studies.searched import Searched
 from fossil.studies.store import Record
 
 
@@ -36,7 +38,7 @@ def export_records(results: Results, folder: Path) -> Path:
     asked = {scoring.key for cell in plan.cells for scoring in cell.scorings}
     for cell in plan.cells:
         places.setdefault(cell.key, []).append([plan.rows[cell.row].title, plan.columns[cell.column]])
-    lines = []
+    lines = [] if plan.searched is None else [{"searched": asdict(plan.searched)}]
     for key, record in sorted(results.records.items()):
         scores = {name: one for name, one in record.scores.items() if name in asked}
         lines.append({"places": places[key]} | replace(record, scores=scores).to_dict())
@@ -89,11 +91,15 @@ def open_recorded(file: Path, records: Path) -> Results:
         RunError: a line is no record of this study.
     """
     study = read_study(file)
-    rows, columns = rows_of(study, file), tuple(map(column_title, study.graphs))
-    plan = StudyPlan(study, file, rows, columns, (), {}, {}, {})
+    lines = list(read_lines(records))
+    searched = _searched(lines)
+    rows, columns = rows_of(study, file, searched), tuple(map(column_title, study.graphs))
+    plan = StudyPlan(study, file, rows, columns, (), {}, {}, {}, searched)
     found: dict[str, Record] = {}
     cells: list[Cell] = []
-    for values, where in read_lines(records):
+    for values, where in lines:
+        if "searched" in values:
+            continue
         if "left_out" in values:
             _note(plan, values, where)
             continue
@@ -108,10 +114,17 @@ def open_recorded(file: Path, records: Path) -> Results:
                 cells.append(Cell(*at, record.seed, record.key, tuple(_scorings(plan, record))))
     order = {seed: number for number, seed in enumerate(study.seeds)}
     cells.sort(key=lambda cell: (order[cell.seed], cell.column, cell.row))
-    whole = StudyPlan(
-        study, file, rows, columns, tuple(cells), plan.unreadable, plan.unscorable, plan.impossible
-    )  # fmt: skip
-    return Results(whole, _Read(found))
+    return Results(replace(plan, cells=tuple(cells)), _Read(found))
+
+
+def _searched(lines: list[tuple[dict[str, Any], str]]) -> Searched | None:
+    for values, where in lines:
+        if "searched" in values:
+            try:
+                return Searched(**values["searched"])
+            except TypeError as error:
+                raise RunError(f"{where} has no settings that were searched.", remedy="Export them again.") from error
+    return None
 
 
 class _Read:

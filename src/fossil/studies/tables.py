@@ -13,7 +13,6 @@ from fossil.report.tables import Emphasis, Table, Value
 from fossil.studies.file import Quantity, TableEntry
 from fossil.studies.groups import NOTE, letters_of
 from fossil.studies.results import SCORED, ByEncoder, Results, over_encoders, paired
-from fossil.studies.searched import read_searched
 
 NOT_ABOVE = "†"
 _NOTHING = "–"
@@ -303,9 +302,8 @@ def _notes(results: Results, entry: TableEntry, places: list[list[Place]]) -> li
         )
     if any(mark.isalpha() for place in every for mark in place.marks):
         notes.append(NOTE)
-    searched = read_searched(study.folder_of_searches(results.plan.file)) if study.search is not None else None
-    if searched is not None:
-        notes.append(searched.note())
+    if results.plan.searched is not None:
+        notes.append(results.plan.searched.note())
     if any(place.published for place in every):
         notes.append("In brackets: what is printed elsewhere.")
     return notes + _reasons(results, every)

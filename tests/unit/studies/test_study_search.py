@@ -17,8 +17,10 @@ from fossil.errors import RunError, SettingError
 from fossil.readers.npz import write_npz
 from fossil.studies.execute import run_study
 from fossil.studies.groups import letters_of
+from fossil.studies.imports import import_records
 from fossil.studies.overview import tables_named
 from fossil.studies.plan import Graphs, StudyPlan, open_study
+from fossil.studies.recorded import export_records, open_recorded
 from fossil.studies.results import Results
 from fossil.studies.search import Listener, Quiet
 from fossil.studies.store import Store
@@ -97,6 +99,10 @@ def test_from_search_to_table(tmp_path: Path) -> None:
     said = notes(file)
     assert "Letters: on a graph" in said
     assert "3 trials for every method" in said and "2 encoders each" in said and "were opened 1 time." in said
+    exported = export_records(done, tmp_path / "elsewhere")
+    [made], [read] = (list(tables_named(one).values()) for one in (done, open_recorded(file, exported)))
+    assert (read.rows, read.notes) == (made.rows, made.notes)
+    assert import_records(again, store, exported).startswith("0 taken")
     freeze_study(again, graphs)
     assert "were opened 2 times." in notes(file)
 
