@@ -104,15 +104,15 @@ set beside figures of the literature; there propagated features are 0.7 ± 0.5 a
 [Each part changed or left out](../paper/ablation_channels.md), on twelve graphs with five encoders:
 
 - The node loss earns its place on ten of twelve graphs (0.7 to 6 points), and on none does it cost anything.
-- The weights earn theirs on Actor, Chameleon, Squirrel and Texas (1.5 to 17 points). On filtered Chameleon equal weights
-  are 3 points better: the labels there follow what the other channels do not confirm. Elsewhere it is half a point at
-  most.
+- The weights earn theirs on Actor, Chameleon, Squirrel and Texas (1.5 to 17 points). On filtered Chameleon equal
+  weights are 3 points better: the labels there follow what the other channels do not confirm. Elsewhere it is half a
+  point at most.
 - Weights of each node are no better than those of the graph, and worse on eight graphs, by 0.2 to 6 points; on filtered
   Chameleon they are 1.4 ± 0.8 better.
 - The untrained rows earn theirs on CiteSeer, Chameleon, Squirrel, Amazon Photo and Texas (1 to 11 points).
 - Transport between subgraphs, weighed by ω, is worth 0.4 ± 0.1 points on PubMed and 0.6 ± 0.1 on CoAuthor-CS, and
-  nothing that can be told from zero elsewhere. The cosine of means in its place costs 2.0 ± 0.4 points on PubMed, 0.7 on
-  CiteSeer, 0.5 on Cora and 0.2 on CoAuthor-CS: worse than no comparison of subgraphs on three of the four. On graphs
+  nothing that can be told from zero elsewhere. The cosine of means in its place costs 2.0 ± 0.4 points on PubMed, 0.7
+  on CiteSeer, 0.5 on Cora and 0.2 on CoAuthor-CS: worse than no comparison of subgraphs on three of the four. On graphs
   that leak ω is near zero. A likely reason why it would cost there, which was not measured: subgraphs around two nodes
   with the same list of neighbours are alike, and a contrast of subgraphs pulls apart what a lookup calls equal.
 - Dropping edges gains 0.7 ± 0.2 points on PubMed, 0.2 on CoAuthor-CS and 1.2 ± 0.7 on Texas, and costs 0.5 ± 0.4 on
