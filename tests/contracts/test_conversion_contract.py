@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fossil.graph import csr
 from fossil.graph.disk import DiskGraph
 from fossil.graph.findings import Finding
 from fossil.readers.disk import read_encoding
@@ -25,7 +26,8 @@ NODES = 97
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut every table into many batches, and the edges into several ranges of rows."""
     monkeypatch.setattr(parts, "_MOST_ROWS", 8)
-    monkeypatch.setattr(sorting, "_PAIRS_AT_ONCE", 16)
+    for module in (csr, sorting):
+        monkeypatch.setattr(module, "EDGES_AT_ONCE", 16)
     monkeypatch.setattr(sorting, "BYTES_A_PAIR", 1 << 27)
 
 

@@ -92,7 +92,7 @@ def convert(
     source: Path = typer.Argument(
         ...,
         metavar="INPUT",
-        help="A folder with nodes and edges, as files or as folders of part files; or a node table.",
+        help="A folder with nodes and edges, as files or as folders of part files; or a table.",
     ),
     out: Path = typer.Option(..., "--out", help="Folder to write; a conversion that was stopped goes on there."),
     feature_type: str = typer.Option("float32", "--feature-type", help="How features are stored: float32 or float16."),
@@ -105,6 +105,7 @@ def convert(
     columns: reading.Columns = [],  # noqa: B006
     missing: reading.Missing = "refuse",
     missing_indicator: reading.MissingIndicator = False,
+    structural_features: reading.StructuralFeatures = False,
     direction: reading.Direction = "keep",
     unknown_edges: reading.UnknownEdges = "refuse",
     edge_weights: reading.EdgeWeights = "refuse",
@@ -127,6 +128,7 @@ def convert(
             roles=reading.parse_roles(columns),
             label=label,
             treatment=reading.treatment(context),
+            structural_features=structural_features,
             feature_type=feature_type,
             memory=memory,
             force=force,

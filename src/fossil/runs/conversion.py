@@ -25,6 +25,7 @@ def convert(
     label: str | None = None,
     treatment: Treatment | Mapping[str, Any] | None = None,
     name: str | None = None,
+    structural_features: bool = False,
     feature_type: str = "float32",
     memory: str | None = None,
     force: bool = False,
@@ -37,13 +38,14 @@ def convert(
 
     Args:
         source: a folder with `nodes` and `edges`, each a CSV, TSV or Parquet file or a folder of part files; or a node
-            table.
+            table; or the edges alone, where features are made from them.
         out: the folder to write.
         edges: the edge table, where it is not beside the nodes.
         roles: what a column is, by name, as for `fossil.open_graph`.
         label: the column of classes.
         treatment: what is done about oddities.
         name: what to call the graph; the folder's name when None.
+        structural_features: add features made from the edges; a node table is then not needed.
         feature_type: `float32`, or `float16` for half the space.
         memory: how much to use, such as `8GB`; half of what is free when None.
         force: replace the graph, or the beginning of another conversion, in `out`.
@@ -62,6 +64,7 @@ def convert(
         label=label,
         treatment=treatment,
         name=name,
+        structural_features=structural_features,
         feature_type=feature_type,
         memory=memory,
         force=force,

@@ -17,7 +17,7 @@ from fossil.graph.graph import Graph
 from fossil.readers.attach import attach_tables
 from fossil.readers.npz import read_npz, write_npz
 from fossil.readers.read import read_graph
-from fossil.readers.structural_features import STRUCTURAL_NAMES, structural_columns
+from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways, structural_columns
 
 NODES = "id,age,kind\na,1,x\nb,2,y\nc,3,x\n"
 IGNORE = Treatment(edge_weights="ignore")
@@ -122,7 +122,7 @@ def test_edges_alone_make_a_graph_with_structural_features(tmp_path: Path, form:
     graph = loaded.graph
     assert graph.ids.tolist() == ["u", "v", "w", "x"] and graph.feature_names == STRUCTURAL_NAMES
     assert findings(graph)["nodes"][:2] == (4, "taken from the edges")
-    expected = structural_columns(graph.adjacency)
+    expected = np.column_stack([*structural_columns(Ways.of(graph.adjacency))])
     spread = expected.std(axis=0)
     scaled = np.divide(expected - expected.mean(axis=0), spread, out=np.zeros_like(expected), where=spread > 0)
     np.testing.assert_allclose(graph.features, scaled, rtol=1e-5, atol=1e-6)

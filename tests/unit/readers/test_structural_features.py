@@ -8,9 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
+from fossil.graph import csr
 from fossil.graph.findings import Treatment
+from fossil.readers import structural_features
 from fossil.readers.read import read_graph
-from fossil.readers.structural_features import structural_columns
+from fossil.readers.structural_features import Ways, structural_columns
 
 NODES = "id,age,kind,label\na,1,x,p\nb,2,y,q\nc,3,x,p\n"
 EDGES = "source,target\na,b\nb,c\n"
@@ -25,7 +27,10 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_structural_features_agree_with_networkx() -> None:
+@pytest.mark.parametrize("at_once", [7, 1 << 21])
+def test_structural_features_agree_with_networkx(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(csr, "EDGES_AT_ONCE", at_once)
+    monkeypatch.setattr(structural_features, "_WEDGES_AT_ONCE", at_once)
     network = nx.gnp_random_graph(50, 0.08, seed=3, directed=True)
     network.add_node(50)
     undirected = network.to_undirected()
@@ -43,7 +48,7 @@ def test_structural_features_agree_with_networkx() -> None:
         ]
     )
     adjacency = sp.csr_array(nx.to_scipy_sparse_array(network))
-    np.testing.assert_allclose(structural_columns(adjacency), expected, atol=1e-8)
+    np.testing.assert_allclose(np.column_stack([*structural_columns(Ways.of(adjacency))]), expected, atol=1e-8)
     graph = read_graph(network, structural_features=True).graph
     np.testing.assert_allclose(graph.features, StandardScaler().fit_transform(expected), atol=1e-5)
 

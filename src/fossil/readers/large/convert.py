@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,24 @@ import numpy as np
 from fossil.errors import GraphError, SettingError
 from fossil.graph.assemble import direction_done
 from fossil.graph.blocks import blocks, index_dtype, mapped
+from fossil.graph.csr import Csr
 from fossil.graph.disk import ENCODING, FEATURE_TYPES, DiskGraph
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.folder import seal
 from fossil.guard.boundary import exists
 from fossil.guard.budget import free_host_memory, parse_bytes
+from fossil.readers.column import ColumnPlan
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.large import sorting
 from fossil.readers.large.columns import LargePlan, plan_large
-from fossil.readers.large.edges import SOURCE, TARGET, oddity, write_ends
-from fossil.readers.large.features import write_features
+from fossil.readers.large.edges import SOURCE, TARGET, oddity, write_ends, write_named
+from fossil.readers.large.features import Structure, write_features, write_structure, write_structure_alone
 from fossil.readers.large.ids import IdLookup, id_column, write_ids
 from fossil.readers.large.parts import PartTable, arrow, table_parts
 from fossil.readers.large.stages import Stages, as_json, check_folder, check_room, from_json, identity, refuse_change
 from fossil.readers.planning import ColumnChoices
 from fossil.readers.read import check_size
+from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways
 from fossil.storage import write_json, writing
 
 Told = Callable[[str, float], None]
@@ -41,13 +44,14 @@ class Conversion:
     """What is to be converted, and how.
 
     Attributes:
-        source: a folder with `nodes` and `edges`, or a node table.
+        source: a folder with `nodes` and `edges`, or a node table; or edges alone, where features are made from them.
         out: the folder to write.
         edges: the edge table, or a folder of its parts.
         roles: what a column is, by name.
         label: the column of classes.
         treatment: what is done about oddities.
         name: what to call the graph.
+        structural_features: add features made from the edges; a node table is then not needed.
         feature_type: float32 or float16.
         memory: bytes to use, in words such as `8GB`; half of what is free when None.
         force: replace what is in `out`.
@@ -60,6 +64,7 @@ class Conversion:
     label: str | None = None
     treatment: Treatment | Mapping[str, Any] | None = None
     name: str | None = None
+    structural_features: bool = False
     feature_type: str = "float32"
     memory: str | None = None
     force: bool = False
@@ -80,9 +85,14 @@ class Conversion:
             )
         if not exists(self.source):
             raise GraphError(f"{str(self.source)!r} is no existing file or folder.", remedy="Check the spelling.")
-        for table in table_parts(self.source, self.edges, _memory(self.memory)):
-            _ = table.names
+        nodes, edges = self._tables(_memory(self.memory))
+        _ = edges.names, None if nodes is None else nodes.names
+        if nodes is None and (self.roles or self.label):
+            raise GraphError("Columns are named, and there is no node table.", remedy="Leave out --column and --label.")
         check_folder(self.out, force=self.force)
+
+    def _tables(self, memory: int) -> tuple[PartTable | None, PartTable]:
+        return table_parts(self.source, self.edges, memory, alone=self.structural_features)
 
     def run(self, told: Told = lambda stage, share: None) -> DiskGraph:
         """Convert the tables, or go on with a conversion that was stopped; nobody else may write to `out` meanwhile.
@@ -97,7 +107,7 @@ class Conversion:
         """
         treatment = Treatment.of(self.treatment) or Treatment()
         memory = _memory(self.memory)
-        nodes, edges = table_parts(self.source, self.edges, memory // 4)
+        nodes, edges = self._tables(memory // 4)
         choices = ColumnChoices(
             roles=self.roles or {},
             label=self.label,
@@ -107,17 +117,20 @@ class Conversion:
         name = self.name or (self.source if self.source.is_dir() else self.source.parent).resolve().name
         about = partial(
             identity,
-            [*nodes.parts, *edges.parts],
+            [*(() if nodes is None else nodes.parts), *edges.parts],
             {
                 "name": name,
                 "roles": dict(choices.roles),
                 "label": self.label,
                 "treatment": treatment.model_dump(),
+                "structural_features": self.structural_features,
                 "feature_type": self.feature_type,
             },
         )
         stages = Stages(self.out, about(), force=self.force)
-        work = _Work(stages, nodes, edges, choices, treatment, name, self.feature_type, memory, told)
+        work = _Work(
+            stages, nodes, edges, choices, treatment, name, self.structural_features, self.feature_type, memory, told
+        )
         try:
             graph = work.all(lambda: refuse_change(self.out, about()))
         except GraphError:
@@ -156,11 +169,12 @@ class _Work:
     """The stages, in their order."""
 
     stages: Stages
-    nodes: PartTable
+    nodes: PartTable | None
     edges: PartTable
     choices: ColumnChoices
     treatment: Treatment
     name: str
+    structural: bool
     dtype: str
     memory: int
     told: Told
@@ -168,9 +182,7 @@ class _Work:
     def all(self, last_look: Callable[[], None]) -> DiskGraph:
         """Do what is not done yet, and seal the folder."""
         folder, once = self.stages.folder, self.stages.once
-        id_name, noted = id_column(self.nodes, self.choices)
-        once("ids", partial(self._ids, id_name))
-        large = _large_from_json(once("columns", partial(self._columns, id_name)))
+        noted, large = self._planned()
         check_room(folder, self._feature_bytes(large), "The features")
         ends = once("edges", self._edges)
         # Both directions, and their union, which may be as large as both.
@@ -179,10 +191,13 @@ class _Work:
         once("reverse", self._reverse)
         way = once("directions", self._directions)
         check_size(self.name, self._count, way["edges"])
+        if self.structural:
+            scaling = _plan_from_json(once("structure", self._structure)["plan"])
+            large = replace(large, plan=replace(large.plan, structural=scaling))
         features = once("features", partial(self._features, large))
         findings = (
             *noted,
-            *large.plan.notices([name for name in self.nodes.names if name != id_name]),
+            *large.plan.notices(()),
             *from_json(features["findings"]),
             *large.findings,
             *(each for part in (ends, forward, way) for each in from_json(part["findings"])),
@@ -195,9 +210,20 @@ class _Work:
             folder,
             name=self.name,
             label_names=large.label_names,
-            feature_names=large.plan.feature_names,
+            feature_names=(*large.plan.feature_names, *(column.name for column in large.plan.structural)),
             findings=findings,
         )
+
+    def _planned(self) -> tuple[tuple[Finding, ...], LargePlan]:
+        """Write the ids, and decide how columns are encoded; also return what was noticed of the ids."""
+        once = self.stages.once
+        if self.nodes is None:
+            once("ids", self._named_ids)
+            found = Finding("nodes", self._count, "taken from the edges")
+            return (found,), LargePlan(EncodingPlan((ColumnPlan("id", "id"),)), (), ())
+        id_name, noted = id_column(self.nodes, self.choices)
+        once("ids", partial(self._ids, self.nodes, id_name))
+        return noted, _large_from_json(once("columns", partial(self._columns, self.nodes, id_name)))
 
     @property
     def _count(self) -> int:
@@ -208,21 +234,24 @@ class _Work:
         return str(mapped(self.stages.folder / "ids.npy")[row])
 
     def _feature_bytes(self, large: LargePlan) -> int:
-        columns = len(large.plan.feature_names)
+        columns = len(large.plan.feature_names) + len(STRUCTURAL_NAMES) * self.structural
         if columns == 0:
             raise GraphError(
                 f"{self.name} has no features: no column is left to describe a node.",
-                remedy="Add columns to the node table; features built from the edges need the whole graph in memory.",
+                remedy="Add columns to the node table, or build features from the edges with --structural-features.",
             )
         return self._count * columns * np.dtype(self.dtype).itemsize
 
-    def _ids(self, id_name: str) -> dict[str, Any]:
-        folder = self.stages.folder
-        return {"nodes": write_ids(self.nodes, id_name, folder, self.stages.scratch, partial(self.told, "ids"))}
+    def _named_ids(self) -> dict[str, Any]:
+        return {"nodes": write_named(self.edges, self.stages.folder, partial(self.told, "ids"))}
 
-    def _columns(self, id_name: str) -> dict[str, Any]:
+    def _ids(self, nodes: PartTable, id_name: str) -> dict[str, Any]:
+        folder = self.stages.folder
+        return {"nodes": write_ids(nodes, id_name, folder, self.stages.scratch, partial(self.told, "ids"))}
+
+    def _columns(self, nodes: PartTable, id_name: str) -> dict[str, Any]:
         ids, scratch = mapped(self.stages.folder / "ids.npy"), self.stages.scratch
-        large = plan_large(self.nodes, id_name, ids, self.choices, scratch, partial(self.told, "columns"))
+        large = plan_large(nodes, id_name, ids, self.choices, scratch, partial(self.told, "columns"))
         return {
             "plan": large.plan.to_json(),
             "label_names": list(large.label_names),
@@ -254,7 +283,7 @@ class _Work:
 
     def _reverse(self) -> dict[str, Any]:
         scratch, told = self.stages.scratch, partial(self.told, "reverse")
-        forward = sorting.Csr.of(scratch, "forward")
+        forward = Csr.of(scratch, "forward")
         sorting.write_sorted(forward.reversed_pairs, self._count, scratch, "backward", self.memory // 2, told)
         return {}
 
@@ -262,7 +291,7 @@ class _Work:
         """Write the edges as the treatment wants them; an undirected graph has one direction."""
         self.told("directions", 0.0)
         folder, scratch, direction = self.stages.folder, self.stages.scratch, self.treatment.direction
-        forward, backward = (sorting.Csr.of(scratch, way) for way in ("forward", "backward"))
+        forward, backward = (Csr.of(scratch, way) for way in ("forward", "backward"))
         alone = sorting.one_way(forward, backward)
         done = direction_done(direction, alone.total, len(forward.indices))
         found = oddity(self.name, "edges without their reverse", alone.total, alone.rows, self._id_of, done, False)
@@ -301,14 +330,31 @@ class _Work:
         refused = self.treatment.isolated == "refuse"
         return oddity(self.name, "isolated nodes", count, first, self._id_of, done, refused)
 
+    def _structure(self) -> dict[str, Any]:
+        """Describe every node by the edges as they were written."""
+        folder, scratch = self.stages.folder, self.stages.scratch
+        out = Csr.of(folder, "out")
+        into = Csr.of(folder, "in") if (folder / "in_indptr.npy").exists() else out
+        sorting.write_union(out, into, scratch, "both", loops=False)
+        ways = Ways(out, into, Csr.of(scratch, "both"))
+        return {"plan": [asdict(column) for column in write_structure(ways, scratch, partial(self.told, "structure"))]}
+
     def _features(self, large: LargePlan) -> dict[str, Any]:
-        folder = self.stages.folder
+        folder, ids = self.stages.folder, mapped(self.stages.folder / "ids.npy")
         told = partial(self.told, "features")
-        findings, zeros, first = write_features(self.nodes, large, mapped(folder / "ids.npy"), folder, self.dtype, told)
+        structure = Structure(large.plan.structural, self.stages.scratch)
+        if self.nodes is None:
+            write_structure_alone(structure, ids, folder, self.dtype)
+            return {"findings": [], "zeros": []}
+        findings, zeros, first = write_features(self.nodes, large, structure, ids, folder, self.dtype, told)
         done = {"keep": "kept", "refuse": "refused"}[self.treatment.zero_features]
         refused = self.treatment.zero_features == "refuse"
         found = oddity(self.name, "zero feature rows", zeros, first, self._id_of, done, refused)
         return {"findings": as_json(findings), "zeros": as_json(found)}
+
+
+def _plan_from_json(columns: Sequence[Mapping[str, Any]]) -> tuple[ColumnPlan, ...]:
+    return EncodingPlan.from_json({"columns": columns, "sparse": False, "structural": []}).columns
 
 
 def _large_from_json(value: Mapping[str, Any]) -> LargePlan:

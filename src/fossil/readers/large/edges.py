@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fossil.errors import GraphError
-from fossil.graph.blocks import appending, index_dtype
+from fossil.graph.blocks import appending, blocks, index_dtype
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array
 from fossil.graph.troubles import listed
 from fossil.readers.cells import as_floats, cell_texts
 from fossil.readers.edges import EDGE_NAMES
-from fossil.readers.large.cells import as_texts, cells, ids, is_number
+from fossil.readers.large.cells import as_integers, as_texts, cells, ids, is_integer, is_number
 from fossil.readers.large.ids import IdLookup
 from fossil.readers.large.parts import PartTable, Piece
 from fossil.readers.weights import weight_findings
 
 SOURCE, TARGET = "source.npy", "target.npy"
+_IDS_AT_ONCE = 1 << 22
 
 
 def write_ends(
@@ -83,6 +85,48 @@ def write_ends(
     findings += unknown.findings(treatment)
     findings += loops.findings(name, name_of, treatment)
     return sources.rows, tuple(findings)
+
+
+def write_named(table: PartTable, folder: Path, told: Callable[[float], None]) -> int:
+    """Write the ids that edges name, each once and sorted, as those of all nodes; return how many there are.
+
+    Raises:
+        GraphError: an id contains the NUL character, with its row.
+    """
+    ends = _ends(table)[:2]
+    integers = all(as_integers(_named(piece, end)) is not None for piece in table.pieces(ends) for end in ends)
+    known, waiting, count = np.empty(0, np.int64 if integers else "<U1"), list[Array](), 0
+    for piece in table.pieces(ends):
+        for end in ends:
+            given = _named(piece, end)
+            found = as_integers(given) if integers else np.asarray(as_texts(given), dtype=np.str_)
+            assert found is not None
+            if not integers and any("\0" in text for text in as_texts(given)):
+                row = next(row for row, text in enumerate(as_texts(ids(piece.columns[end]))) if "\0" in text)
+                raise GraphError(
+                    f"Column {end!r} of {table.where} has an id with the NUL character "
+                    f"({table.places([piece.first + row], 1)}).",
+                    remedy="Remove it.",
+                )
+            waiting.append(np.unique(found))
+            count += len(waiting[-1])
+        if count > max(len(known), _IDS_AT_ONCE):  # so that every id is sorted a few times, and not with every piece
+            known, waiting, count = np.unique(np.concatenate([known, *waiting])), [], 0
+        told(piece.share)
+    known = np.unique(np.concatenate([known, *waiting]))
+    (folder / "id_order.npy").unlink(missing_ok=True)
+    with appending(folder / "ids.npy", known.dtype) as out:
+        for part in blocks(len(known)):
+            out.append(known[part])
+    return len(known)
+
+
+def _named(piece: Piece, end: str) -> Any:
+    """Return the ids at one end of the edges in a piece; an empty cell names no node."""
+    given = ids(piece.columns[end])
+    return (
+        given if is_integer(str(given.type)) else given.filter(np.asarray([bool(text) for text in given.to_pylist()]))
+    )
 
 
 def _ends(table: PartTable) -> tuple[str, str, bool]:

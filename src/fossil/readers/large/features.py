@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from fossil.errors import GraphError
-from fossil.graph.blocks import appending
+from fossil.graph.blocks import appending, blocks, mapped
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array
 from fossil.readers.cells import NodeTable, cell_texts
+from fossil.readers.column import ColumnPlan, fit_scale
 from fossil.readers.large.columns import LargePlan, node_rows
 from fossil.readers.large.parts import PartTable
+from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways, structural_columns
+
+
+def write_structure(ways: Ways, scratch: Path, told: Callable[[float], None]) -> list[ColumnPlan]:
+    """Write what the edges say of every node, a file a column, and return how the columns are scaled."""
+    plans = []
+    for number, (name, column) in enumerate(zip(STRUCTURAL_NAMES, structural_columns(ways), strict=True)):
+        plans.append(fit_scale(name, column))
+        with appending(_structure(scratch, name), np.float64) as out:
+            out.append(column)
+        told((number + 1) / len(STRUCTURAL_NAMES))
+    return plans
+
+
+def _structure(scratch: Path, name: str) -> Path:
+    return scratch / f"structure_{name}.npy"
+
+
+class Structure:
+    """The columns that `write_structure` wrote, scaled; none where the plan has none."""
+
+    def __init__(self, plans: Sequence[ColumnPlan], scratch: Path) -> None:
+        self.columns = [(plan, mapped(_structure(scratch, plan.name))) for plan in plans]
+
+    def rows(self, first: int, last: int) -> Array:
+        """Return some rows, n×5 or n×0."""
+        scaled = [plan.standardise(column[first:last]) for plan, column in self.columns]
+        return np.stack(scaled, axis=1) if scaled else np.empty((last - first, 0))
+
+
+def write_structure_alone(structure: Structure, ids: Array, folder: Path, dtype: str) -> None:
+    """Write the features of nodes that have no table."""
+    names = STRUCTURAL_NAMES
+    (folder / "labels.npy").unlink(missing_ok=True)
+    with appending(folder / "features.npy", dtype, (len(names),)) as out:
+        for part in blocks(len(ids)):
+            rows = NodeTable("the edges", ids[part], {}, lines=range(part.start, part.stop), unit="node")
+            out.append(_as_type(structure.rows(part.start, part.stop), dtype, rows, names))
 
 
 def write_features(
-    table: PartTable, large: LargePlan, ids: Array, folder: Path, dtype: str, told: Callable[[float], None]
+    table: PartTable,
+    large: LargePlan,
+    structure: Structure,
+    ids: Array,
+    folder: Path,
+    dtype: str,
+    told: Callable[[float], None],
 ) -> tuple[tuple[Finding, ...], int, list[int]]:
     """Encode all rows; return what was noticed, how many rows are zero, and the first of those.
 
     Args:
         table: of the nodes.
         large: how its columns are encoded.
+        structure: further columns, from the edges.
         ids: N.
         folder: to write `features` to, and `labels` where there is a column of them.
         dtype: float32 or float16.
@@ -42,7 +88,7 @@ def write_features(
     zeros, first_zeros = 0, list[int]()
     (folder / "labels.npy").unlink(missing_ok=True)
     wanted = [*used, *([label] if label is not None else [])]
-    names = plan.feature_names
+    names = (*plan.feature_names, *(column.name for column in plan.structural))
     with ExitStack() as files:
         out = files.enter_context(appending(folder / "features.npy", dtype, (len(names),)))
         classes = None if label is None else files.enter_context(appending(folder / "labels.npy", np.int64))
@@ -51,7 +97,8 @@ def write_features(
             features, noticed = plan.encode_cells(rows)
             for each, more in zip(found, noticed, strict=True):
                 _gather(each, more)
-            block = _as_type(features, dtype, rows, names)
+            beside = structure.rows(piece.first, piece.first + piece.rows)
+            block = _as_type(np.hstack([features, beside]), dtype, rows, names)
             empty = np.flatnonzero(~block.any(axis=1))
             zeros += len(empty)
             first_zeros += (piece.first + empty[: 20 - len(first_zeros)]).tolist()

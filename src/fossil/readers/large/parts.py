@@ -22,11 +22,6 @@ SUFFIXES = (*DelimitedTables.suffixes, *ParquetTables.suffixes)
 _LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 19
 _BYTES_A_CELL = 512  # of a batch: as Arrow, as Python's object, as number, as entry of the features
 
-_EDGES_ALONE = (
-    " Edges alone are not converted: features built from them count triangles and cores, which takes the whole graph "
-    "in memory."
-)
-
 
 class Piece(NamedTuple):
     """Rows that follow each other in one file.
@@ -129,26 +124,39 @@ class PartTable:
         return listed(shown, total)
 
 
-def table_parts(source: Path, edges: Path | None, memory: int) -> tuple[PartTable, PartTable]:
-    """Return the node table and the edge table that a folder, or a node table, stands for.
+def table_parts(
+    source: Path, edges: Path | None, memory: int, *, alone: bool = False
+) -> tuple[PartTable | None, PartTable]:
+    """Return the node table and the edge table that a folder, or a table, stands for.
 
-    In a folder they are `nodes` and `edges`: files with the suffix of their format, or folders of part files.
+    In a folder they are `nodes` and `edges`: files with the suffix of their format, or folders of part files. A file is
+    the node table, unless it is the one called `edges`.
+
+    Args:
+        source: the folder or the table.
+        edges: the edge table, where it is not beside the nodes.
+        memory: bytes that a batch may take.
+        alone: whether edges will do without a node table, which is None then.
 
     Raises:
         GraphError: one of them is missing, or there are several.
     """
     folder = source if source.is_dir() else source.parent
-    nodes = _only(folder, "nodes") if source.is_dir() else source
     edges = edges or _only(folder, "edges")
+    if source.is_dir():
+        nodes = _only(folder, "nodes")
+    else:
+        nodes = None if edges is not None and source.resolve() == edges.resolve() else source
     for found, what in ((nodes, "nodes"), (edges, "edges")):
-        if found is None:
+        if found is None and not (alone and what == "nodes"):
             raise GraphError(
                 f"{folder} has no table of the {what}.",
-                remedy=f"Put {what}.parquet there, another of {', '.join(SUFFIXES)}, or a folder {what} of such files."
-                + _EDGES_ALONE * (what == "nodes"),
+                remedy=f"Put {what}.parquet there, another of {', '.join(SUFFIXES)}, or a folder {what} of such files"
+                + (", or take the nodes from the edges with --structural-features." if what == "nodes" else "."),
             )
-    assert nodes is not None and edges is not None
-    return tuple(PartTable(str(path), _files(path), memory) for path in (nodes, edges))  # type: ignore[return-value]
+    assert edges is not None
+    tables = [None if path is None else PartTable(str(path), _files(path), memory) for path in (nodes, edges)]
+    return tables[0], tables[1]  # type: ignore[return-value]
 
 
 def _only(folder: Path, stem: str) -> Path | None:

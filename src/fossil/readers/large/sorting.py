@@ -13,40 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fossil.graph.blocks import appending, blocks, index_dtype, mapped
+from fossil.graph.csr import EDGES_AT_ONCE, Csr, ranges
 from fossil.graph.graph import Array
 
 BYTES_A_PAIR = 32  # a key, what sorting and comparing it takes, and its two parts
-_PAIRS_AT_ONCE = 1 << 21
 
 Pairs = Callable[[], Iterator[tuple[Array, Array]]]
-
-
-class Csr(NamedTuple):
-    """One direction of the edges, on disk: N+1 and E."""
-
-    indptr: Array
-    indices: Array
-
-    @classmethod
-    def of(cls, folder: Path, way: str) -> Csr:
-        """Open the arrays of that name."""
-        return cls(mapped(folder / f"{way}_indptr.npy"), mapped(folder / f"{way}_indices.npy"))
-
-    def pairs(self) -> Iterator[tuple[Array, Array]]:
-        """Yield all edges as rows and what they list."""
-        for first, last in _ranges(self.indptr, _PAIRS_AT_ONCE):
-            yield self.rows(first, last)
-
-    def reversed_pairs(self) -> Iterator[tuple[Array, Array]]:
-        """Yield all edges the other way round."""
-        for row, listed in self.pairs():
-            yield listed.astype(np.int64), row
-
-    def rows(self, first: int, last: int) -> tuple[Array, Array]:
-        """Return the edges of some rows."""
-        degrees: Array = np.diff(self.indptr[first : last + 1].astype(np.int64))
-        listed = self.indices[int(self.indptr[first]) : int(self.indptr[last])]
-        return np.repeat(np.arange(first, last, dtype=np.int64), degrees), listed
 
 
 class Noticed(NamedTuple):
@@ -61,7 +33,7 @@ def pairs_in(source: Path, target: Path) -> Pairs:
     sources, targets = mapped(source), mapped(target)
 
     def read() -> Iterator[tuple[Array, Array]]:
-        for part in blocks(len(sources), _PAIRS_AT_ONCE):
+        for part in blocks(len(sources), EDGES_AT_ONCE):
             yield sources[part].astype(np.int64), targets[part]
 
     return read
@@ -86,7 +58,7 @@ def write_sorted(
     before = np.cumsum(counts)
     degrees, repeated, first_repeated = counts[1:], 0, list[int]()
     with appending(folder / f"{way}_indices.npy", index_dtype(nodes)) as out:
-        for first, last in _ranges(before, max(_PAIRS_AT_ONCE, memory // BYTES_A_PAIR)):
+        for first, last in ranges(before, max(EDGES_AT_ONCE, memory // BYTES_A_PAIR)):
             keys = _keys_of(pairs, first, last, nodes, int(before[last] - before[first]))
             keys.sort()
             again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
@@ -124,17 +96,6 @@ def _keys_of(pairs: Pairs, first: int, last: int, nodes: int, count: int) -> Arr
     return keys
 
 
-def _ranges(before: Array, most: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows that hold at most so many pairs, or are a single row; `before` counts those before a row."""
-    before = before.astype(np.int64, copy=False)  # else every search below would make it so
-    first, nodes = 0, len(before) - 1
-    while first < nodes:
-        last = int(np.searchsorted(before, int(before[first]) + most, side="right")) - 1
-        last = min(nodes, max(first + 1, last))
-        yield first, last
-        first = last
-
-
 def one_way(forward: Csr, backward: Csr) -> Noticed:
     """Return the edges without their reverse."""
     count, first = 0, list[int]()
@@ -145,15 +106,17 @@ def one_way(forward: Csr, backward: Csr) -> Noticed:
     return Noticed(count, first)
 
 
-def write_union(forward: Csr, backward: Csr, folder: Path, way: str) -> None:
-    """Write the edges of both directions together as CSR."""
+def write_union(forward: Csr, backward: Csr, folder: Path, way: str, *, loops: bool = True) -> None:
+    """Write the edges of both directions together as CSR, self loops among them or not."""
     nodes = len(forward.indptr) - 1
     degrees = np.zeros(nodes, np.int64)
     with appending(folder / f"{way}_indices.npy", index_dtype(nodes)) as out:
         for ahead, back, _ in _both(forward, backward):
             keys = np.union1d(ahead, back)
-            row = keys // nodes
-            out.append(keys - row * nodes)
+            row, listed = np.divmod(keys, nodes)
+            if not loops:
+                row, listed = row[row != listed], listed[row != listed]
+            out.append(listed)
             if len(row):
                 degrees[row[0] : row[-1] + 1] += np.bincount(row - row[0])
     write_indptr(folder, way, degrees)
@@ -162,7 +125,7 @@ def write_union(forward: Csr, backward: Csr, folder: Path, way: str) -> None:
 def _both(forward: Csr, backward: Csr) -> Iterator[tuple[Array, Array, int]]:
     """Yield the same rows of both directions as sorted numbers, a pair each, with N."""
     nodes = len(forward.indptr) - 1
-    for start, stop in _ranges(forward.indptr, _PAIRS_AT_ONCE):
+    for start, stop in forward.ranges():
         for first, last in _within(backward.indptr, start, stop):
             ahead, back = (
                 row * nodes + listed for row, listed in (forward.rows(first, last), backward.rows(first, last))
@@ -172,5 +135,5 @@ def _both(forward: Csr, backward: Csr) -> Iterator[tuple[Array, Array, int]]:
 
 def _within(before: Array, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield parts of a range of rows that hold few pairs in the other direction too."""
-    for first, last in _ranges(before[start : stop + 1], _PAIRS_AT_ONCE):
+    for first, last in ranges(before[start : stop + 1], EDGES_AT_ONCE):
         yield start + first, start + last

@@ -11,10 +11,15 @@ import pandas as pd
 import pytest
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
+from fossil.graph import csr
 from fossil.graph.blocks import blocks
 from fossil.graph.disk import DiskGraph
+from fossil.graph.findings import Treatment
+from fossil.readers.disk import read_encoding
 from fossil.readers.large import columns, parts, stages
+from fossil.readers.large import edges as large_edges
 from fossil.readers.large.measures import Moments
+from fossil.readers.read import read_graph
 from fossil.runs.conversion import convert
 from fossil.runs.lock import holding
 
@@ -135,7 +140,7 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
     (lists, r"Column 'vector' of .*nodes holds lists"),
     (free_text, r"Column 'note' of .*nodes is text with .* distinct values"),
     (no_edges, r"has no table of the edges"),
-    (no_nodes, r"has no table of the nodes.* Edges alone are not converted"),
+    (no_nodes, r"has no table of the nodes.* or take the nodes from the edges with structural_features=True"),
     (other_file, r"readme\.txt is no table that can be converted"),
 ]
 
@@ -205,6 +210,78 @@ def test_a_conversion_that_was_stopped_goes_on(folder: Path, tmp_path: Path, sta
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         path.name for path in (tmp_path / "whole").iterdir()
     }
+
+
+def edges_alone(folder: Path, ids: str) -> Path:
+    """Edges of nodes that no table has, one of them of a node with itself, in two part files."""
+    ends = np.random.default_rng(2).integers(-4, 36, (90, 2))
+    ends[7] = 12, 12
+    table = pd.DataFrame(ends if ids == "numbers" else np.char.add("n", ends.astype(str)), columns=["from", "to"])
+    (folder / "edges").mkdir(parents=True)
+    for number, rows in enumerate((slice(0, 41), slice(41, 90))):
+        table.iloc[rows].to_csv(folder / f"edges/part-{number}.csv", index=False)
+    table.to_csv(folder / "all.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("ids", ["numbers", "texts"])
+@pytest.mark.parametrize(
+    "treatment", [{}, {"direction": "symmetrize"}, {"direction": "reverse"}, {"self_loops": "keep"}], ids=str
+)
+def test_edges_alone_become_the_graph_that_small_tables_become(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str, treatment: dict[str, str]
+) -> None:
+    monkeypatch.setattr(parts, "_MOST_ROWS", 8)
+    monkeypatch.setattr(csr, "EDGES_AT_ONCE", 16)
+    monkeypatch.setattr(large_edges, "_IDS_AT_ONCE", 10)
+    source = edges_alone(tmp_path / "town", ids)
+    graph = convert(source, tmp_path / "out", structural_features=True, treatment=treatment)
+    small = read_graph(source / "all.csv", structural_features=True, treatment=Treatment(**treatment)).graph
+    assert graph.ids.tolist() == sorted(small.ids.tolist()) and graph.ids.dtype == small.ids.dtype
+    order = small.rows(graph.ids)
+    np.testing.assert_array_equal(graph.adjacency.toarray(), small.adjacency.toarray()[order][:, order])
+    np.testing.assert_allclose(graph.features, small.features[order], rtol=0, atol=1e-5)
+    assert graph.feature_names == small.feature_names
+    assert {(one.kind, one.count, one.done) for one in graph.findings} == {
+        (one.kind, one.count, one.done) for one in small.findings
+    }
+    plan, encoded = read_encoding(tmp_path / "out"), read_graph(source / "all.csv", structural_features=True).plan
+    assert plan is not None and encoded is not None
+    assert [column.name for column in plan.structural] == [column.name for column in encoded.structural]
+
+
+def test_columns_from_the_edges_stand_beside_those_of_the_table(folder: Path, tmp_path: Path) -> None:
+    seen: list[str] = []
+    graph = convert(folder, tmp_path / "out", structural_features=True, told=lambda now, share: seen.append(now))
+    assert list(dict.fromkeys(seen)) == [*STAGES[:6], "structure", *STAGES[6:]]
+    for name, frame in (("nodes", nodes()), ("edges", edges())):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    small = read_graph(tmp_path / "nodes.csv", structural_features=True).graph
+    assert graph.feature_names == small.feature_names
+    np.testing.assert_allclose(graph.features, small.features, rtol=0, atol=1e-5)
+    with pytest.raises(StoppedError):
+        convert(folder, tmp_path / "half", structural_features=True, told=stopping_at("structure"))
+    assert convert(folder, tmp_path / "half", structural_features=True).digests == graph.digests
+    with pytest.raises(RunError, match="already holds"):
+        convert(folder, tmp_path / "half")
+
+
+@pytest.mark.parametrize(
+    ("line", "choices", "said"),
+    [
+        ("n1,", {}, r"names nodes not in the node table, first '' \(row 91 of .*edges\.csv\)"),
+        ("n1,n\0", {}, r"Column 'to' of .* has an id with the NUL character \(row 91 of .*edges\.csv\)"),
+        ("n1,n2", {"label": "team"}, "Columns are named, and there is no node table"),
+    ],
+)
+def test_edges_alone_are_refused_where_they_name_no_node(
+    tmp_path: Path, line: str, choices: dict[str, Any], said: str
+) -> None:
+    content = (edges_alone(tmp_path / "made", "texts") / "all.csv").read_text() + line + "\n"
+    (tmp_path / "edges.csv").write_text(content)
+    with pytest.raises(GraphError, match=said):
+        convert(tmp_path / "edges.csv", tmp_path / "out", structural_features=True, **choices)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
