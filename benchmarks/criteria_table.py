@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 from fossil.datasets.catalog import find
 from fossil.evaluation.statistics import summarize
 from fossil.methods.registry import get_method
+from fossil.readers.source import open_graph
 
 Record: TypeAlias = dict[str, Any]
 # Each by its settings and seed: the records of its checkpoints, in rising order of epochs.
@@ -54,8 +55,14 @@ def print_tables(records: list[Record]) -> None:
                 checkpoints.sort(key=lambda record: record["epoch"])
         count = sum(len(trainings) for trainings in graphs.values())
         print(f"{method}, {precision}, epochs {epochs}: {count} trainings, {splits} splits a checkpoint\n")
-        usual = {graph: get_method(method).epochs_for(find(graph).counts.nodes or 0) for graph in graphs}
+        usual = {graph: get_method(method).epochs_for(_nodes(graph)) for graph in graphs}
         _print(rows_of(graphs, usual), list(graphs))
+
+
+def _nodes(graph: str) -> int:
+    """Return the size of a graph: what the catalogue says, so that no data are needed, or that of one made anew."""
+    name, _, settings = graph.partition(":")
+    return (None if settings else find(name).counts.nodes) or open_graph(graph).graph.num_nodes
 
 
 def rows_of(graphs: Mapping[str, Trainings], usual: Mapping[str, int]) -> dict[str, Row]:
