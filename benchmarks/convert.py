@@ -1,13 +1,15 @@
-"""Converting a pair of Parquet files beside reading them whole: seconds and peak memory of each.
+"""Converting a pair of Parquet files beside reading them whole, and training on them: seconds and peak memory of each.
 
     python benchmarks/convert.py                                  # a million nodes, ten million edges, 16 features
     python benchmarks/convert.py --limit 8GB --memory 2GB         # the system refuses more than 8 GB to each
+    python benchmarks/convert.py --limit 8GB --only convert --only train --steps 100
 
 The files are made once in a folder of their own: normal features, one column of categories, one of classes; sources
 uniform, targets skewed as squares of uniform numbers are. Each contender runs in a process of its own. `cpu` is the
 time that processors worked for it, which others on the machine hardly change. `rss` is what it held at most, pages of
 files included, which the system takes back when it needs them; `own` is what it held at most without those, which it
-cannot take back. A limit is one on the latter (RLIMIT_DATA): what goes beyond ends the process.
+cannot take back. A limit is one on the latter (RLIMIT_DATA): what goes beyond ends the process. `train` takes so many
+steps of a method on samples of the graph that was converted last, and embeds all nodes, as `fossil embed` does.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ CONTENDERS = {
     "read whole": "from fossil.readers.read import read_graph; read_graph({tables!r}, label='team')",
     "convert": "from fossil.runs.conversion import convert; "
     "convert({tables!r}, {out!r}, label='team', memory={memory!r})",
+    "train": "import runpy, sys; sys.argv = ['fossil', 'embed', {out!r}, '--sampled', "
+    "'--method', {method!r}, '--epochs', '{steps}', '--out', {run!r}, '--force']; "
+    "runpy.run_module('fossil', run_name='__main__')",
 }
 
 
@@ -73,8 +78,11 @@ def measure(code: str, limit: int | None) -> Record:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
+    quiet = subprocess.DEVNULL
     began, before, own, rss = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN), 0, 0
-    child = subprocess.Popen([sys.executable, "-c", code], preexec_fn=bound, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], preexec_fn=bound, stdout=quiet, stderr=subprocess.PIPE, text=True
+    )
     while child.poll() is None:
         held = _held(child.pid)
         own, rss = max(own, held.get("RssAnon", 0)), max(rss, held.get("VmHWM", 0))
@@ -109,6 +117,8 @@ def main() -> None:
     made.add_argument("--features", type=int, default=16)
     made.add_argument("--memory", default="1GB", help="what fossil data convert is told to use")
     made.add_argument("--limit", help="what the system lets each contender have, such as 8GB")
+    made.add_argument("--method", default="fossil_v2", help="what is trained")
+    made.add_argument("--steps", type=int, default=100, help="of the training")
     made.add_argument("--only", choices=CONTENDERS, action="append")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--folder", type=Path, help="where the files are made, and kept; a temporary one otherwise")
@@ -122,11 +132,15 @@ def main() -> None:
             make_tables(tables, arguments.nodes, arguments.edges, arguments.features, arguments.seed)
         print(f"{'':12}{'seconds':>9}{'cpu':>9}{'rss':>10}{'own':>10}   limit {arguments.limit or 'none'}")
         for name in arguments.only or CONTENDERS:
-            out = folder / "converted"
-            shutil.rmtree(out, ignore_errors=True)
-            code = CONTENDERS[name].format(tables=str(tables), out=str(out), memory=arguments.memory)
+            out, run = folder / "converted", folder / "run"
+            if name == "convert":
+                shutil.rmtree(out, ignore_errors=True)
+            places = {"tables": str(tables), "out": str(out), "run": str(run)}
+            code = CONTENDERS[name].format(**places, **vars(arguments))
             found = measure(code, limit)
             sizes = {key: getattr(arguments, key) for key in ("nodes", "edges", "features", "memory", "limit", "seed")}
+            if name == "train":
+                sizes |= {"method": arguments.method, "steps": arguments.steps}
             record = {
                 "contender": name,
                 **sizes,

@@ -11,7 +11,13 @@ value, and the interval is over seeds (Student's t).
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from multiprocessing import get_context
 from statistics import mean
+
+import torch
 
 import fossil
 from fossil.evaluation.evaluate import score_result
@@ -23,36 +29,53 @@ from measuring import Ledger, Record, parser, ready, table
 def main() -> None:
     """Train, score, and print a table of paired differences."""
     made = parser(__doc__, results="sampled_accuracy.jsonl")
-    made.add_argument("--graphs", nargs="+", default=["pubmed", "coauthor_cs", "wordnet"])
+    made.add_argument("--graphs", nargs="+", default=["pubmed", "coauthor_cs", "wordnet"], help="names, or paths")
     made.add_argument("--methods", nargs="+", default=["fossil_v2", "fossil_channels_v2"])
     made.add_argument("--fan-outs", type=int, nargs="+", default=[5, 10])
     made.add_argument("--encoders", type=int, default=5)
     made.add_argument("--splits", type=int, default=10)
     made.add_argument("--epochs", type=int, help="the recipe's or the method's own when nothing is said")
     made.add_argument("--protocol", default="converged", choices=list(PROTOCOLS))
+    made.add_argument("--jobs", type=int, default=1, help="trainings at once, each in a process of its own")
     arguments = made.parse_args()
     ready(arguments, made)
     ledger = Ledger(arguments, ("graph", "method", "encoder", "fan_out", "epochs", "splits", "protocol"))
-    rows: list[list[object]] = []
-    for graph in arguments.graphs:
-        for method in arguments.methods:
-            found: dict[int | None, list[float]] = {}
-            for encoder in range(arguments.encoders):
-                for fan_out in (None, *arguments.fan_outs):
-                    wanted: Record = {"graph": graph, "method": method, "encoder": encoder, "fan_out": fan_out}
-                    wanted |= {name: getattr(arguments, name) for name in ("epochs", "splits", "protocol")}
-                    measure = lambda w=wanted: measured(w, arguments.device, arguments.precision)  # noqa: E731
-                    record = ledger.obtain(wanted, measure)
-                    if record is not None:
-                        found.setdefault(fan_out, []).append(record["accuracy"])
-                        print(f"{graph} {method} {encoder} {fan_out}: {record['accuracy']:.4f}", flush=True)
-            rows += paired(graph, method, found)
+    wanted: list[Record] = [
+        {"graph": graph, "method": method, "encoder": encoder, "fan_out": fan_out}
+        | {name: getattr(arguments, name) for name in ("epochs", "splits", "protocol")}
+        for graph, method, encoder in product(arguments.graphs, arguments.methods, range(arguments.encoders))
+        for fan_out in (None, *arguments.fan_outs)
+    ]
+    records = []
+    # Stopping with work in the queue, as an interrupt does, must not wait for all of it.
+    pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
+    try:
+        missing = [each for each in wanted if not ledger.knows(each)]
+        work = [
+            pool.submit(measured, each, arguments.device, arguments.precision, arguments.threads) for each in missing
+        ]
+        pending = dict(zip(map(str, missing), work, strict=True))
+        for each in wanted:
+            record = ledger.obtain(each, lambda w=each: pending[str(w)].result())  # type: ignore[misc]
+            if record is not None:
+                records.append(record)
+                names = [str(record[name]) for name in ("graph", "method", "encoder", "fan_out")]
+                print(f"{' '.join(names)}: {record['accuracy']:.4f}", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     print(f"\n{ledger}\n")
-    print(table(["graph", "method", "fan-out", "encoders", "whole", "sampled", "difference", "interval"], rows))
+    print(
+        table(
+            ["graph", "method", "fan-out", "encoders", "whole", "sampled", "difference", "interval"],
+            list(rows(records)),
+        )
+    )
 
 
-def measured(wanted: Record, device: str, precision: str) -> Record:
+def measured(wanted: Record, device: str, precision: str, threads: int | None) -> Record:
     """Return the mean accuracy of one encoder over its splits."""
+    if threads:
+        torch.set_num_threads(threads)
     began = time.perf_counter()
     result = fossil.embed(
         wanted["graph"],
@@ -69,19 +92,24 @@ def measured(wanted: Record, device: str, precision: str) -> Record:
     return {"accuracy": mean(each.accuracy for each in scores), "seconds": trained - began}
 
 
-def paired(graph: str, method: str, found: dict[int | None, list[float]]) -> list[list[object]]:
-    """Return a row for each fan-out: means in percent, and the difference of encoders of one seed."""
-    whole, rows = found.pop(None, []), []
-    for fan_out, accuracies in found.items():
-        both = list(zip(whole, accuracies, strict=False))
+def rows(records: list[Record]) -> Iterator[list[object]]:
+    """Yield a row for each graph, method and fan-out: means in percent, and the difference of encoders of one seed."""
+    accuracy = {
+        tuple(one[name] for name in ("graph", "method", "fan_out", "encoder")): one["accuracy"] for one in records
+    }
+    for graph, method, fan_out in dict.fromkeys(key[:3] for key in accuracy):
+        if fan_out is None:
+            continue
+        encoders = [key[3] for key in accuracy if key[:3] == (graph, method, fan_out)]
+        whole = {encoder: accuracy.get((graph, method, None, encoder)) for encoder in encoders}
+        both = [(full, accuracy[graph, method, fan_out, one]) for one, full in whole.items() if full is not None]
         if not both:
             continue
         difference = summarize([100 * (sampled - full) for full, sampled in both])
         interval = difference.interval
         shown = "–" if interval is None else f"{interval.low:+.2f} to {interval.high:+.2f}"
         means = [100 * mean(each) for each in zip(*both, strict=True)]
-        rows.append([graph, method, fan_out or "all", len(both), *means, difference.mean, shown])
-    return rows
+        yield [graph, method, fan_out or "all", len(both), *means, difference.mean, shown]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from fossil.sampling.store import room
 if TYPE_CHECKING:
     from fossil.methods.fossil.method import Fossil
 
-NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 28}  # of a stretch's widest tensor
+NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 27}  # of a stretch's widest tensor
 ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
 
 
