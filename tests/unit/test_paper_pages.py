@@ -15,7 +15,8 @@ import yaml
 
 from fossil.evaluation.statistics import summarize
 from fossil.studies.file import read_study
-from fossil.studies.plan import column_title, rows_of
+from fossil.studies.plan import column_title
+from fossil.studies.rows import rows_of
 from fossil.studies.store import Record, Scores
 from fossil.studies.verdicts import Beside, beside, counted
 

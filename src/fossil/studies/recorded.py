@@ -17,8 +17,9 @@ from typing import Any
 from fossil.errors import RunError
 from fossil.storage import write_text
 from fossil.studies.file import read_study
-from fossil.studies.plan import Cell, Scoring, StudyPlan, column_title, rows_of
+from fossil.studies.plan import Cell, Scoring, StudyPlan, column_title
 from fossil.studies.results import Results
+from fossil.studies.rows import rows_of
 from fossil.studies.searched import Searched
 from fossil.studies.store import Record
 

@@ -12,7 +12,8 @@ from fossil.report.tables import Table, Value
 from fossil.runs.lock import HeldError
 from fossil.studies.file import SearchEntry
 from fossil.studies.objectives import ValidationAccuracy
-from fossil.studies.plan import Graphs, Row, StudyPlan
+from fossil.studies.plan import Graphs, StudyPlan
+from fossil.studies.rows import Row
 from fossil.studies.sealed import Openings, seal
 from fossil.studies.search import Listener, found_in, search
 from fossil.studies.search_plan import Budget, SearchPlan, plan_search
