@@ -99,11 +99,11 @@ class Graphs:
         """Return what is done about oddities of a graph; None where nothing is said."""
         return Treatment.build(self.study.graphs[column].treatment) if self.study.graphs[column].treatment else None
 
-    def is_at_hand(self, column: int) -> bool:
+    def is_at_hand(self, column: int, seed: int) -> bool:
         """Tell whether a graph can be read without a download."""
         entry = self.study.graphs[column]
         if not entry.is_named:
-            return not entry.optional or entry.is_there(self.folder)
+            return not entry.optional or Path(entry.source(self.folder, seed)).exists()
         found = catalog.find(entry.input.partition(":")[0])
         return not found.origins or where(found.origins) is not None
 
@@ -265,7 +265,7 @@ def _cells_of_seed(plan: StudyPlan, graphs: Graphs, seed: int, download: bool) -
         if column in plan.unreadable:
             continue
         named = plan.study.graphs[column].is_named
-        if not (download and named) and not graphs.is_at_hand(column):
+        if not (download and named) and not graphs.is_at_hand(column, seed):
             where_to = "`fossil study run` looks for them where they are published" if named else "it is optional"
             plan.unreadable[column] = f"its files are not at hand; {where_to}"
             continue
