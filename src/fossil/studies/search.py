@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol
@@ -132,7 +133,6 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
     """Try settings until the budget or the space is used up; yield each trial when it is over."""
     import optuna
 
-    repeats = 0
     while True:
         found = read(plan, study)
         finished = found.trials
@@ -151,8 +151,9 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
             study.sampler = _sampler(plan, number, name)
             chosen[name] = domain.suggest(trial, name)
         before = next((one for one in finished if one.settings == plan.settings(chosen)), None)
-        repeats = 0 if before is None else repeats + 1
-        if repeats > _MOST_REPEATS:
+        # Counted from what is kept, so that a search that was stopped in between ends at the same trial.
+        repeats = sum(1 for _ in takewhile(lambda one: one.same_as is not None, reversed(finished)))
+        if before is not None and repeats >= _MOST_REPEATS:
             trial.set_user_attr("reason", "nothing new was proposed")
             _tell(plan, study, trial, state="FAIL")
             study.set_user_attr(EXHAUSTED, True)

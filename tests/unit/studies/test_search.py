@@ -206,6 +206,18 @@ def test_a_longer_budget_goes_on(tmp_path: Path) -> None:
     assert outcome(run_search(tmp_path / "s", 5)) == outcome(run_search(tmp_path / "whole", 5))
 
 
+def test_proposals_that_were_tried_before_count_over_all_sittings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_MOST_REPEATS", 2)
+    plan = small_plan(Given(lambda settings, seed: -settings.width), space={"width": Choices(tuple(range(4, 20)))}, encoders=1)
+    whole = run_search(tmp_path / "whole", 40, plan)
+    assert whole.trials[-1].reason == "nothing new was proposed"
+    for trials in range(1, 41):
+        found = run_search(tmp_path / "s", trials, plan)
+    assert outcome(found) == outcome(whole)
+
+
 def test_half_a_line_at_the_end_of_the_journal_is_taken_off(tmp_path: Path) -> None:
     run_search(tmp_path / "s", 2)
     journal = tmp_path / "s" / "journal.log"
