@@ -109,16 +109,18 @@ def search(plan: SearchPlan, out: Path, budget: Budget, listener: Listener | Non
         return read(plan, study)
 
 
-def found_in(plan: SearchPlan, out: Path) -> Found | None:
-    """Return what a folder holds of a search; None where it has not begun.
+@contextmanager
+def at_rest(plan: SearchPlan, out: Path) -> Iterator[Found | None]:
+    """Yield what a folder holds of a search, None where it has not begun; nobody searches in it until the block ends.
 
     Raises:
         RunError: the folder holds something else, or another process searches in it.
     """
     if not (out / "journal.log").exists():
-        return None
+        yield None
+        return
     with SearchFolder(out).claimed(plan.to_dict()) as folder:
-        return read(plan, folder.study)
+        yield read(plan, folder.study)
 
 
 def read(plan: SearchPlan, study: optuna.Study) -> Found:

@@ -210,7 +210,8 @@ def test_proposals_that_were_tried_before_count_over_all_sittings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "_MOST_REPEATS", 2)
-    plan = small_plan(Given(lambda settings, seed: -settings.width), space={"width": Choices(tuple(range(4, 20)))}, encoders=1)
+    space = {"width": Choices(tuple(range(4, 20)))}
+    plan = small_plan(Given(lambda settings, seed: -settings.width), space=space, encoders=1)
     whole = run_search(tmp_path / "whole", 40, plan)
     assert whole.trials[-1].reason == "nothing new was proposed"
     for trials in range(1, 41):
