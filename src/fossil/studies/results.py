@@ -25,6 +25,11 @@ SCORED: Mapping[Quantity, str] = {
 }  # fmt: skip
 
 
+def scale(quantity: Quantity) -> float:
+    """Return what a quantity is multiplied by where people read it: shares become percent, bytes gigabytes."""
+    return 100.0 if quantity in SCORED else 1e-9 if quantity == "memory" else 1.0
+
+
 @dataclass(frozen=True)
 class Counts:
     """How many trainings are done, failed, and missing."""
