@@ -53,7 +53,9 @@ class Options:
         """Tell whether there is nothing left to do about a cell."""
         if record is None or not record.serves(cell):
             return False
-        return not (record.has_failed and self.retry_before is not None and record.finished < self.retry_before)
+        # What has failed for another study alone, under a protocol of its own, is not this one's to try again.
+        has_failed = record.failed or record.missing(cell)
+        return not (has_failed and self.retry_before is not None and record.finished < self.retry_before)
 
 
 class Reporter(Protocol):

@@ -115,6 +115,16 @@ def test_a_method_trained_on_labels_is_scored_on_its_own_split(tmp_path: Path) -
     assert trained(write(tmp_path, methods=rows, protocols=["paper", "converged"], seeds=1, splits=3)) == []
 
 
+def test_what_failed_for_another_study_alone_is_not_tried_again(tmp_path: Path) -> None:
+    rows = [{"method": "fs_mlp", "epochs": 2, "settings": {"split": "paper", "hidden": 4}}]
+    asked: dict[str, Any] = {"methods": rows, "seeds": 1, "store": "shared"}
+    both = write(tmp_path, name="both", protocols=["paper", "converged"], **asked)
+    assert run(both).reasons(0, 0, "converged")  # trained on labels of another split
+    own = write(tmp_path, name="own", protocols=["paper"], **asked)
+    assert trained(own, replace(CPU, retry_before=time.time())) == []
+    assert len(trained(both, replace(CPU, retry_before=time.time()))) == 1
+
+
 def test_rows_that_come_to_the_same_training_share_it(tmp_path: Path) -> None:
     file = write(tmp_path, methods=[DGI, DGI | {"title": "Again"}], seeds=2)
     assert len(trained(file)) == 2
