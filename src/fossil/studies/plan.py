@@ -29,12 +29,11 @@ from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.config import RunConfig
 from fossil.runs.plan import Plan, plan_run
-from fossil.studies.file import GraphEntry, Study, read_study
+from fossil.studies.file import Study, read_study
 from fossil.studies.rows import Row, rows_of
 from fossil.studies.searched import Searched, read_searched
 
 MOST_CELLS = 200_000
-_WAYS = {"keep": "", "symmetrize": " ↔", "reverse": " ←"}
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
     asked = len(rows) * len(study.graphs) * len(study.seeds)
     if asked > MOST_CELLS:
         raise SettingError(f"{file} asks for {asked:,} trainings.", remedy=f"Ask for {MOST_CELLS:,} at most.")
-    plan = StudyPlan(study, file, rows, tuple(map(column_title, study.graphs)), (), {}, {}, {})
+    plan = StudyPlan(study, file, rows, study.columns, (), {}, {}, {})
     cells = [cell for seed in study.seeds for cell in _cells_of_seed(plan, graphs, seed, download)]
     return replace(plan, cells=tuple(cells), searched=searched)
 
@@ -245,18 +244,6 @@ def scoring_key(graph: Graph, rule: Protocol) -> str:
 
 def _hash(parts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
-
-
-def column_title(entry: GraphEntry) -> str:
-    """Return what tables call a graph."""
-    if entry.title:
-        return entry.title
-    name, _, parameters = entry.input.partition(":")
-    way = _WAYS.get(str(entry.treatment.get("direction", "keep")), "")
-    if entry.is_named:
-        title = catalog.find(name).title
-        return f"{title}{f' {parameters}' if parameters else ''}{way}"
-    return f"{Path(name).name}{way}"
 
 
 def _cells_of_seed(plan: StudyPlan, graphs: Graphs, seed: int, download: bool) -> Iterator[Cell]:

@@ -17,7 +17,7 @@ from typing import Any
 from fossil.errors import RunError
 from fossil.storage import write_text
 from fossil.studies.file import read_study
-from fossil.studies.plan import Cell, Scoring, StudyPlan, column_title
+from fossil.studies.plan import Cell, Scoring, StudyPlan
 from fossil.studies.results import Results
 from fossil.studies.rows import rows_of
 from fossil.studies.searched import Searched
@@ -95,7 +95,7 @@ def open_recorded(file: Path, records: Path) -> Results:
     study = read_study(file)
     lines = list(read_lines(records))
     searched = _searched(lines)
-    rows, columns = rows_of(study, file, searched), tuple(map(column_title, study.graphs))
+    rows, columns = rows_of(study, file, searched), study.columns
     plan = StudyPlan(study, file, rows, columns, (), {}, {}, {}, searched)
     found: dict[str, Record] = {}
     cells: list[Cell] = []

@@ -10,8 +10,8 @@ from typing import Any
 from fossil.errors import SettingError
 from fossil.methods.registry import Kind, get_method, recipes
 from fossil.settings import spelt
-from fossil.studies.file import GraphEntry, MethodEntry, Published, Study, Variation
-from fossil.studies.searched import Searched, check_spaces, searched_rows
+from fossil.studies.file import GraphEntry, MethodEntry, Published, Study, Variation, refuse_alike
+from fossil.studies.searched import SUFFIX, Searched, check_spaces, searched_rows
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,10 @@ def rows_of(study: Study, file: Path, searched: Searched | None = None) -> tuple
         SettingError: a method is unknown, two rows have one title, or the space of a search is not accepted.
     """
     rows = tuple(_rows(study, file))
-    _refuse_alike(rows, file)
+    titles = [row.title for row in rows]
+    if study.search is not None:
+        titles += [title + SUFFIX for title in titles]
+    refuse_alike(titles, "rows", file)
     if study.search is not None:
         check_spaces(study.search, rows, file)
         rows += searched_rows(rows, searched)
@@ -121,10 +124,3 @@ def _changes(variation: Variation) -> list[str]:
     changed += [f"{name}={spelt(value)}" for name, value in variation.settings.items()]
     changed += [] if variation.epochs is None else [f"epochs={variation.epochs}"]
     return changed + (["without recipe"] if variation.recipe is False else [])
-
-
-def _refuse_alike(rows: tuple[Row, ...], file: Path) -> None:
-    titles = [row.title for row in rows]
-    twice = [title for title in titles if titles.count(title) > 1]
-    if twice:
-        raise SettingError(f"{file}: two rows are called {twice[0]!r}.", remedy="Give one of them another title.")

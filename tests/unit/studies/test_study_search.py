@@ -193,6 +193,7 @@ def test_no_search_goes_on_and_no_other_freeze_counts_while_labels_are_opened(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        ({"methods": ["dgi", {"method": "dgi", "title": "DGI (searched)"}]}, "two rows are called 'DGI .searched.'"),
         ({"search": {"trials": 3, "trails": 4}}, "unknown key 'trails'"),
         ({"search": {"encoders": 1}}, "has no end"),
         ({"search": {"trials": 0}}, "trials=0 is not accepted"),
