@@ -76,13 +76,12 @@ def rows_of(study: Study, file: Path, searched: Searched | None = None) -> tuple
     """
     rows = tuple(_rows(study, file))
     titles = [row.title for row in rows]
-    if study.search is not None:
-        titles += [title + SUFFIX for title in titles]
-    refuse_alike(titles, "rows", file)
-    if study.search is not None:
-        check_spaces(study.search, rows, file)
-        rows += searched_rows(rows, searched)
-    return rows
+    if study.search is None:
+        refuse_alike(titles, "rows", file)
+        return rows
+    refuse_alike(titles + [title + SUFFIX for title in titles], "rows", file)
+    check_spaces(study.search, rows, file)
+    return rows + searched_rows(rows, searched)
 
 
 def _rows(study: Study, file: Path) -> Iterator[Row]:

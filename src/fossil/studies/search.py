@@ -236,10 +236,11 @@ def _try(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, chosen: Map
             value, usage = _train(plan, chosen, len(values), usage)
         except TrainingInterruptedError:
             raise
-        except FossilError as error:
-            if isinstance(error, GraphError) and trial.number == 0:
+        except Exception as error:  # a probe that runs out of memory would end the search at every attempt to go on
+            if trial.number == 0 and (isinstance(error, GraphError) or not isinstance(error, FossilError)):
                 raise  # no other settings would change that
-            trial.set_user_attr("reason", error.what)
+            reason = error.what if isinstance(error, FossilError) else f"{type(error).__name__}: {error}"
+            trial.set_user_attr("reason", reason)
             trial.set_user_attr("spent", [*usage.spent, time.monotonic() - began])
             return _tell(plan, study, trial, state="FAIL")
         values.append(value)

@@ -147,6 +147,17 @@ def test_every_trial_counts(tmp_path: Path, trials: int) -> None:
     assert found.equal_budget().startswith(f"{trials} trials (") and "1 failed" in found.equal_budget()
 
 
+def test_a_trial_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_search(tmp_path: Path) -> None:
+    def run_out() -> float:
+        raise MemoryError("2 GiB")
+
+    found = run_search(tmp_path / "s", 3, small_plan(Counted(3, run_out)))
+    assert [one.state for one in found.trials] == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert found.trials[1].reason == "MemoryError: 2 GiB"
+    with pytest.raises(MemoryError):  # with the defaults it is told as it is
+        run_search(tmp_path / "t", 3, small_plan(Counted(1, run_out)))
+
+
 def test_methods_with_the_same_budget_try_as_often(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"settings": {"width": 8}, "training": {"epochs": 1, "device": "cpu"}}
     plans = {"dgi": small_plan(), "grace": plan_search(sealed_accuracy(), method="grace", **asked)}
