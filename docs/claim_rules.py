@@ -118,7 +118,7 @@ def better(study: str, row: str, other: str, graphs: Sequence[str] = SIMILAR + D
 
 
 def all_of(*checks: Check) -> Check:
-    """Return the worst of several findings, with the words of all."""
+    """Return what becomes of a claim that says several things: all of them, some or none; with the words of all."""
 
     def check(evidence: Evidence) -> Finding:
         found = [one(evidence) for one in checks]

@@ -20,9 +20,8 @@ from fossil.report.tables import Format, Table, render
 from fossil.studies.figures import draw_figure
 from fossil.studies.file import FigureEntry, read_study
 from fossil.studies.overview import tables_named
-from fossil.studies.plan import Cell
 from fossil.studies.recorded import open_recorded
-from fossil.studies.results import Results
+from fossil.studies.results import Results, each_once
 from fossil.studies.verdicts import RULE, beside_published, counted
 
 DOCS = Path(__file__).parent
@@ -157,14 +156,10 @@ def circumstances(results: Results) -> str:
     if imported:
         count = sum(bool(record.imported) for record in records)
         text += f" {count:,} of the records were taken over from {', '.join(f'`{name}`' for name in imported)}."
-    failed = [cell for cell in _each_once(results) if results.state(cell) == "failed"]
+    failed = [cell for cell in each_once(results.plan.cells) if results.state(cell) == "failed"]
     if failed:
         text += f" {len(failed)} failed; the reasons stand below the tables."
     return text
-
-
-def _each_once(results: Results) -> list[Cell]:
-    return list({cell.key: cell for cell in results.plan.cells}.values())
 
 
 def _published(results: Results) -> Iterator[str]:

@@ -440,6 +440,47 @@ PLANTED: tuple[Planted, ...] = (
         _STUDY_RUNS,
     ),
     Planted(
+        "a failure takes scores away that were there", "src/fossil/studies/store.py",
+        "if one.failed and key in self.scores else one", "if False else one",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "a probe without memory ends a study", "src/fossil/studies/train.py",
+        "except Exception as error:  # a probe, too", "except ValueError as error:  # a probe, too",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "scores on a split of its own under another one's seed", "src/fossil/studies/train.py",
+        "seeds=tuple(one.seed for one in found),", "seeds=scoring.seeds[: len(found)],",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "of two columns with one training the first alone is scored", "src/fossil/studies/results.py",
+        "{(cell.key, cell.scorings): cell for", "{cell.key: cell for",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "what failed for another study is tried again", "src/fossil/studies/work.py",
+        "has_failed = record.failed or record.missing(cell)", "has_failed = record.has_failed",
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "a store that another command just made is somebody else's folder", "src/fossil/studies/store.py",
+        "            if not is_free:", "            if root.exists() and not _is_empty(root):",
+        _STUDY_STORE,
+    ),
+    Planted(
+        "two graphs of a study under one title", "src/fossil/studies/file.py",
+        '    refuse_alike(study.columns, "graphs", where)\n', "",
+        ("tests/unit/studies/test_study_file.py",),
+    ),
+    Planted(
+        "searches that go on while their labels are opened", "src/fossil/studies/study_search.py",
+        "                result = held.enter_context(at_rest(one.plan, one.folder))",
+        "                with at_rest(one.plan, one.folder) as result: pass",
+        ("tests/unit/studies/test_study_search.py",),
+    ),
+    Planted(
         "a study marks those who beat untrained vectors", "src/fossil/studies/tables.py",
         "least.interval.low) > 0",
         "least.interval.low) < 0",

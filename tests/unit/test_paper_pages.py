@@ -15,7 +15,7 @@ import yaml
 
 from fossil.evaluation.statistics import summarize
 from fossil.studies.file import read_study
-from fossil.studies.plan import column_title, rows_of
+from fossil.studies.rows import rows_of
 from fossil.studies.store import Record, Scores
 from fossil.studies.verdicts import Beside, beside, counted
 
@@ -79,7 +79,7 @@ def made_up(folder: Path, study: str, accuracy: Callable[[str, str, Any], float]
     lines = []
     for row in rows_of(of, file):
         for column, entry in enumerate(of.graphs):
-            title = column_title(entry)
+            title = entry.heading
             for seed in range(seeds):
                 value = accuracy(row.title, title, row.swept) + 0.001 * (seed - seeds / 2)
                 scores = {name: Scores(name, (seed,), (value,), test_maxima=(value,)) for name in of.protocols}

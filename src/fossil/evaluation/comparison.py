@@ -301,16 +301,3 @@ class Spread:
     def worst(self) -> float:
         """The least."""
         return min(self.values)
-
-    def percent(self) -> str:
-        """Return it in one line.
-
-        >>> Spread((0.7, 0.8, 0.82), usual=0.8).percent()
-        'best 82.00, defaults 80.00, median 80.00, middle half 75.00 to 81.00, worst 70.00, of 3 settings'
-        """
-        low, median, high = self.quartiles
-        usual = "" if self.usual is None else f"defaults {100 * self.usual:.2f}, "
-        return (
-            f"best {100 * self.best:.2f}, {usual}median {100 * median:.2f}, middle half {100 * low:.2f} to "
-            f"{100 * high:.2f}, worst {100 * self.worst:.2f}, of {len(self.values)} settings"
-        )

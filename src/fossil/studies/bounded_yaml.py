@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,8 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         """Refuse a key that is there twice, of which YAML would take the last without a word."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = [str(key) for number, key in enumerate(keys) if key in keys[:number]]
+        counts = Counter(key for key in keys if isinstance(key, Hashable))  # YAML itself refuses the others
+        twice = [str(key) for key, count in counts.items() if count > 1]
         if twice:
             raise yaml.YAMLError(f"the key {twice[0]!r} is there twice, in line {node.start_mark.line + 1} or below")
         return super().construct_mapping(node, deep)

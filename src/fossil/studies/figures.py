@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from fossil.errors import EvaluationError, SettingError
 from fossil.storage import write_atomically
 from fossil.studies.file import FigureEntry, Quantity
-from fossil.studies.results import SCORED, Results, over_encoders
+from fossil.studies.results import SCORED, Results, over_encoders, scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,13 +85,13 @@ def _sweep(results: Results, entry: FigureEntry) -> Figure:
 
 def _lines(results: Results, entry: FigureEntry, column: int) -> dict[str, list[tuple[Any, float, float | None]]]:
     """Return for each series of one graph the swept value, the mean and half its interval, in order."""
-    name, scale = entry.protocol or results.plan.study.protocols[0], _scale(entry.value)
+    name, factor = entry.protocol or results.plan.study.protocols[0], scale(entry.value)
     found: dict[str, list[tuple[Any, float, float | None]]] = {}
     for number, row in enumerate(results.plan.rows):
         summary = over_encoders(results.values(number, column, entry.value, name), name)
         if summary is not None:
-            half = None if summary.half_width is None else scale * summary.half_width
-            found.setdefault(row.series, []).append((row.swept, scale * summary.mean, half))
+            half = None if summary.half_width is None else factor * summary.half_width
+            found.setdefault(row.series, []).append((row.swept, factor * summary.mean, half))
     return found
 
 
@@ -136,12 +136,8 @@ def _sizes(results: Results, entry: FigureEntry, row: int, name: str) -> Sequenc
         if nodes:
             each = [mean(one.values()) for one in values.values()]
             middle = mean(each) if entry.value in SCORED else median(each)
-            found.setdefault(mean(nodes), []).append(_scale(entry.value) * middle)
+            found.setdefault(mean(nodes), []).append(scale(entry.value) * middle)
     return [(size, mean(middles)) for size, middles in found.items()]
-
-
-def _scale(quantity: Quantity) -> float:
-    return 100.0 if quantity in SCORED else 1e-9 if quantity == "memory" else 1.0
 
 
 def _nothing_yet(entry: FigureEntry) -> EvaluationError:

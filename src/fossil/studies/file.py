@@ -6,7 +6,8 @@ Nothing here knows PyTorch: whether a method has such a setting is found out whe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -30,6 +31,7 @@ Keep: TypeAlias = Literal["nothing", "vectors", "run"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _REQUIRED: Any = ...
+_WAYS = {"keep": "", "symmetrize": " ↔", "reverse": " ←"}
 
 
 class GraphEntry(Settings):
@@ -48,6 +50,17 @@ class GraphEntry(Settings):
         given = {"label": self.label, "structural_features": self.structural_features}
         edges = None if self.edges is None else folder / self.edges
         return {name: value for name, value in (given | {"edges": edges}).items() if value}
+
+    @property
+    def heading(self) -> str:
+        """What tables call it."""
+        if self.title:
+            return self.title
+        name, _, parameters = self.input.partition(":")
+        way = _WAYS.get(str(self.treatment.get("direction", "keep")), "")
+        if self.is_named:
+            return f"{catalog.find(name).title}{f' {parameters}' if parameters else ''}{way}"
+        return f"{Path(name).name}{way}"
 
     @property
     def is_named(self) -> bool:
@@ -160,6 +173,11 @@ class Study(Settings):
         if not _NAME.fullmatch(name):
             raise ValueError("use letters, digits, - and _")
         return name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What tables call the graphs, in order."""
+        return tuple(entry.heading for entry in self.graphs)
 
     def folder_of_records(self, file: Path) -> Path:
         """Return where records are kept."""
@@ -288,6 +306,7 @@ def _check(study: Study, where: str, folder: Path) -> None:
                 remedy=nearest(entry.input.partition(":")[0], catalog.names()),
             )
     _refuse_twice([entry.model_dump_json() for entry in study.graphs], "graph", where)
+    refuse_alike(study.columns, "graphs", where)
     _refuse_twice([table.name for table in study.wanted_tables()], "table", where)
     _refuse_twice([figure.name for figure in study.figures], "figure", where)
     _refuse_twice(study.protocols, "protocol", where)
@@ -337,6 +356,13 @@ def _check_search(study: Study, where: str) -> None:
             raise SettingError(
                 f"{here}: the space names {method!r}, no method of the study.", remedy=nearest(method, known)
             )
+
+
+def refuse_alike(titles: Sequence[str], what: str, where: object) -> None:
+    """Raise SettingError where two rows, or two graphs, have one title: records and searches go by them."""
+    twice = [title for title, count in Counter(titles).items() if count > 1]
+    if twice:
+        raise SettingError(f"{where}: two {what} are called {twice[0]!r}.", remedy="Give one of them another title.")
 
 
 def _refuse_twice(names: list[str] | tuple[str, ...], what: str, where: str) -> None:

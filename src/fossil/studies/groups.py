@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import TypeAlias
 
 from fossil.evaluation.comparison import significance_letters
 from fossil.evaluation.statistics import FEWEST_FOR_AN_INTERVAL
-
-BySplit: TypeAlias = Mapping[int, float]
-ByEncoder: TypeAlias = Mapping[int, BySplit]
+from fossil.studies.results import ByEncoder
 
 NOTE = (
     "Letters: on a graph, rows that share one do not differ significantly at 5 %, paired by encoder, Holm's correction "

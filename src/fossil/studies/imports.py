@@ -14,7 +14,8 @@ from fossil.studies.store import Record, Store
 def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
     """Take over the records of a file that a study asks for, and return in words what was taken.
 
-    What the store has already stays as it is; scores that it lacks are added.
+    What the store has already stays as it is, but for failures of what did not fail elsewhere; scores that it lacks are
+    added.
 
     Raises:
         RunError: a line is no record; nothing was taken then.
@@ -29,10 +30,11 @@ def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
             counts["left"] += 1
             continue
         before = store.read(record.key)
-        new = record.scores if before is None else {k: v for k, v in record.scores.items() if k not in before.scores}
-        if before is not None and not new:
-            counts["there"] += 1
-            continue
-        counts["taken"] += 1
-        store.write(replace(record, imported=path.name) if before is None else before.with_scores(new))
+        if before is None or (before.failed and not record.failed):
+            new = replace(record, imported=path.name)
+        else:
+            new = before.with_scores({key: one for key, one in record.scores.items() if key not in before.scores})
+        counts["there" if new == before else "taken"] += 1
+        if new != before:
+            store.write(new)
     return f"{counts['taken']} taken, {counts['there']} there already, {counts['left']} not asked for by this study"

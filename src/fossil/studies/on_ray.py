@@ -243,7 +243,8 @@ class Cluster:
             if self.deaths[cell.key] < _DEATHS:
                 return None
             how = type(error).__name__
-            record = given_up(self.plan, self.graphs, cell, self.room.device, _DEATHS, how)
+            before = self.store.read(cell.key)
+            record = given_up(self.plan, self.graphs, before, cell, self.room.device, _DEATHS, how)
         except lost.RayError as error:
             raise RunError(
                 f"Ray could not run {self.plan.name_of(cell)}: {_last_line(error)}",

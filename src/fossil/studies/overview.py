@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,8 +10,8 @@ from fossil.errors import SettingError, nearest
 from fossil.report.tables import Format, Table, Value, render
 from fossil.storage import write_text
 from fossil.studies.figures import draw_figure
-from fossil.studies.plan import Cell, StudyPlan
-from fossil.studies.results import Results
+from fossil.studies.plan import StudyPlan
+from fossil.studies.results import Results, each_once
 from fossil.studies.store import Store
 from fossil.studies.tables import tables_of
 from fossil.training.progress import duration
@@ -74,7 +74,7 @@ def _matrix(results: Results, title: str, state: str, notes: Sequence[str]) -> T
 
 def _cost(results: Results) -> list[str]:
     """Return what the missing trainings will take, by those that were measured; what was not is said to be unknown."""
-    cells = [cell for cell in _each_once(results.plan.cells) if results.state(cell) == "missing"]
+    cells = [cell for cell in each_once(results.plan.cells) if results.state(cell) == "missing"]
     expected = [results.expected(cell) for cell in cells]
     known = [record for record in expected if record is not None]
     if not cells:
@@ -96,14 +96,10 @@ def _cost(results: Results) -> list[str]:
     return lines
 
 
-def _each_once(cells: Iterable[Cell]) -> list[Cell]:
-    return list({cell.key: cell for cell in cells}.values())
-
-
 def _failures(results: Results) -> list[str]:
     """Return what failed and why, equal reasons together."""
     about: dict[str, list[str]] = {}
-    for cell in _each_once(results.plan.cells):
+    for cell in each_once(results.plan.cells):
         record = results.records.get(cell.key)
         if record is None or results.state(cell) != "failed":
             continue

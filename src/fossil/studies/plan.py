@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,71 +24,16 @@ from fossil.evaluation.protocol import Protocol, protocol
 from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Graph
-from fossil.methods.registry import Kind, get_method, recipes
+from fossil.methods.registry import get_method
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.config import RunConfig
 from fossil.runs.plan import Plan, plan_run
-from fossil.settings import spelt
-from fossil.studies.file import GraphEntry, MethodEntry, Published, Study, Variation, read_study
-from fossil.studies.searched import Searched, check_spaces, read_searched, searched_rows
+from fossil.studies.file import Study, read_study
+from fossil.studies.rows import Row, rows_of
+from fossil.studies.searched import Searched, read_searched
 
 MOST_CELLS = 200_000
-_WAYS = {"keep": "", "symmetrize": " ↔", "reverse": " ←"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One method with what is changed of it: a row of the tables.
-
-    Attributes:
-        title: what tables call it.
-        method: name of the method.
-        preset: the preset asked for, if any.
-        settings: single settings asked for.
-        epochs: epochs asked for, if any.
-        recipe: whether the settings that are kept for a graph apply.
-        printed: figures of the study file, by the input of the graph.
-        swept: value of the swept setting, where there is one.
-        series: the title without the swept setting.
-        found: settings that a search found, by the title of the graph; empty for a row that was not searched.
-    """
-
-    title: str
-    method: str
-    preset: str | None
-    settings: dict[str, Any] = field(hash=False)
-    epochs: int | None
-    recipe: bool
-    printed: dict[str, Published] = field(hash=False)
-    swept: Any = None
-    series: str = ""
-    found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
-
-    @property
-    def kind(self) -> Kind:
-        """The method."""
-        return get_method(self.method)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing of the method is changed."""
-        changed = self.settings or self.found or self.epochs is not None or not self.recipe
-        return not changed and self.preset in (None, self._first_preset)
-
-    @property
-    def _first_preset(self) -> str:
-        return next(iter(self.kind.presets))
-
-    def published(self, graph: GraphEntry) -> tuple[float, float | None] | None:
-        """Return the printed figure for this row on a graph and what is printed after ±, where there is one."""
-        if graph.treatment:
-            return None
-        found = self.printed.get(graph.input)
-        if found is not None:
-            return found if isinstance(found, tuple) else (found, None)
-        recipe = recipes(self.method).get(graph.input) if self.is_plain else None
-        return (recipe.published, recipe.interval) if recipe and recipe.published is not None else None
 
 
 @dataclass(frozen=True)
@@ -153,11 +98,11 @@ class Graphs:
         """Return what is done about oddities of a graph; None where nothing is said."""
         return Treatment.build(self.study.graphs[column].treatment) if self.study.graphs[column].treatment else None
 
-    def is_at_hand(self, column: int) -> bool:
+    def is_at_hand(self, column: int, seed: int) -> bool:
         """Tell whether a graph can be read without a download."""
         entry = self.study.graphs[column]
         if not entry.is_named:
-            return not entry.optional or entry.is_there(self.folder)
+            return not entry.optional or Path(entry.source(self.folder, seed)).exists()
         found = catalog.find(entry.input.partition(":")[0])
         return not found.origins or where(found.origins) is not None
 
@@ -238,23 +183,9 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
     asked = len(rows) * len(study.graphs) * len(study.seeds)
     if asked > MOST_CELLS:
         raise SettingError(f"{file} asks for {asked:,} trainings.", remedy=f"Ask for {MOST_CELLS:,} at most.")
-    plan = StudyPlan(study, file, rows, tuple(map(column_title, study.graphs)), (), {}, {}, {})
+    plan = StudyPlan(study, file, rows, study.columns, (), {}, {}, {})
     cells = [cell for seed in study.seeds for cell in _cells_of_seed(plan, graphs, seed, download)]
     return replace(plan, cells=tuple(cells), searched=searched)
-
-
-def rows_of(study: Study, file: Path, searched: Searched | None = None) -> tuple[Row, ...]:
-    """Return the rows of a study, those with searched settings last.
-
-    Raises:
-        SettingError: a method is unknown, two rows have one title, or the space of a search is not accepted.
-    """
-    rows = tuple(_rows(study, file))
-    _refuse_alike(rows, file)
-    if study.search is not None:
-        check_spaces(study.search, rows, file)
-        rows += searched_rows(rows, searched)
-    return rows
 
 
 def plan_cell(plan: StudyPlan, graphs: Graphs, row: int, column: int, seed: int, **others: Any) -> Plan:
@@ -315,73 +246,13 @@ def _hash(parts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def column_title(entry: GraphEntry) -> str:
-    """Return what tables call a graph."""
-    if entry.title:
-        return entry.title
-    name, _, parameters = entry.input.partition(":")
-    way = _WAYS.get(str(entry.treatment.get("direction", "keep")), "")
-    if entry.is_named:
-        title = catalog.find(name).title
-        return f"{title}{f' {parameters}' if parameters else ''}{way}"
-    return f"{Path(name).name}{way}"
-
-
-def _rows(study: Study, file: Path) -> Iterator[Row]:
-    values: tuple[Any, ...] = (None,) if study.sweep is None else study.sweep.values
-    for entry in study.methods:
-        try:
-            kind = get_method(entry.method)
-        except SettingError as error:
-            raise SettingError(f"{file}: {error.what}", remedy=error.remedy) from error
-        for variant in study.variants or (Variation(),):
-            settings = entry.settings | variant.settings
-            series = _title(kind, entry, variant, alone=len(study.methods) == 1)
-            for value in values:
-                swept = {} if study.sweep is None else {study.sweep.name: value}
-                shown = f" {study.sweep.name}={spelt(value)}" if study.sweep is not None else ""
-                recipe = variant.recipe if variant.recipe is not None else entry.recipe
-                yield Row(
-                    title=series + shown,
-                    method=kind.name,
-                    preset=variant.preset or entry.preset,
-                    settings=settings | swept,
-                    epochs=variant.epochs or entry.epochs,
-                    recipe=recipe is not False,
-                    printed=variant.published or entry.published,
-                    swept=value,
-                    series=series,
-                )
-
-
-def _title(kind: Kind, entry: MethodEntry, variant: Variation, *, alone: bool) -> str:
-    """Return a row's title: the method's, unless it is the only one, and the variant's; else what is changed."""
-    own = entry.title or " ".join([kind.title, *_changes(entry)])
-    of_variant = variant.title or " ".join(_changes(variant))
-    return of_variant if alone and variant.title else f"{own} {of_variant}".strip()
-
-
-def _changes(variation: Variation) -> list[str]:
-    changed = [] if variation.preset is None else [f"({variation.preset})"]
-    changed += [f"{name}={spelt(value)}" for name, value in variation.settings.items()]
-    changed += [] if variation.epochs is None else [f"epochs={variation.epochs}"]
-    return changed + (["without recipe"] if variation.recipe is False else [])
-
-
-def _refuse_alike(rows: tuple[Row, ...], file: Path) -> None:
-    titles = [row.title for row in rows]
-    twice = [title for title in titles if titles.count(title) > 1]
-    if twice:
-        raise SettingError(f"{file}: two rows are called {twice[0]!r}.", remedy="Give one of them another title.")
-
-
 def _cells_of_seed(plan: StudyPlan, graphs: Graphs, seed: int, download: bool) -> Iterator[Cell]:
     """Yield the cells of one seed; what cannot be a cell is noted in the plan."""
     for column in range(len(plan.columns)):
         if column in plan.unreadable:
             continue
         named = plan.study.graphs[column].is_named
-        if not (download and named) and not graphs.is_at_hand(column):
+        if not (download and named) and not graphs.is_at_hand(column, seed):
             where_to = "`fossil study run` looks for them where they are published" if named else "it is optional"
             plan.unreadable[column] = f"its files are not at hand; {where_to}"
             continue

@@ -60,10 +60,10 @@ class _Messenger:
         self.pipe = pipe
 
     def started(self, cell: Cell) -> None:
-        self.pipe.send(("started", cell.key))
+        self.pipe.send(("started", cell))
 
     def finished(self, cell: Cell, record: Record) -> None:
-        self.pipe.send(("finished", cell.key))
+        self.pipe.send(("finished", cell))
 
     def waiting(self, cells: int) -> None:
         """Say nothing: others of this command are at it, mostly."""
@@ -95,7 +95,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     place: int
-    at: str | None = None
+    at: Cell | None = None
 
 
 class Pool:
@@ -118,7 +118,6 @@ class Pool:
         self.jobs = options.jobs or 1
         self.threads = options.threads or thread_share(self.jobs)
         self.environment = _thread_limits(self.threads) | dict(environment or {})
-        self.by_key = {cell.key: cell for cell in reversed(plan.cells)}
         self.deaths: Counter[str] = Counter()
 
     def run(self) -> None:
@@ -158,8 +157,8 @@ class Pool:
             return False
         if kind == "error":
             raise RunError(content[0], remedy=content[1])
-        cell = self.by_key[content[0]]
-        worker.at = cell.key if kind == "started" else None
+        [cell] = content
+        worker.at = cell if kind == "started" else None
         if kind == "started":
             self.reporter.started(cell)
         else:
@@ -178,17 +177,18 @@ class Pool:
                 f"A process of the study ended by itself (status {worker.process.exitcode}) before it did anything.",
                 remedy="Look at what it wrote above; a single job works in this process.",
             )
-        self.deaths[worker.at] += 1
-        if self.deaths[worker.at] >= _DEATHS:
-            self._give_up(self.by_key[worker.at], worker.process.exitcode)
+        self.deaths[worker.at.key] += 1
+        if self.deaths[worker.at.key] >= _DEATHS:
+            self._give_up(worker.at, worker.process.exitcode)
         if not self.options.is_over:
             yield self._start(worker.place)
 
     def _give_up(self, cell: Cell, status: int) -> None:
         """Record that a cell ends whatever process works at it."""
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        record = given_up(self.plan, self.graphs, cell, self.options.device, _DEATHS, how)
         with self.store.claim(cell.key) as mine:
-            if mine and not self.options.is_done(self.store.read(cell.key), cell):
+            before = self.store.read(cell.key)
+            if mine and not self.options.is_done(before, cell):
+                record = given_up(self.plan, self.graphs, before, cell, self.options.device, _DEATHS, how)
                 self.store.write(record)
                 self.reporter.finished(cell, record)

@@ -17,8 +17,9 @@ from typing import Any
 from fossil.errors import RunError
 from fossil.storage import write_text
 from fossil.studies.file import read_study
-from fossil.studies.plan import Cell, Scoring, StudyPlan, column_title, rows_of
+from fossil.studies.plan import Cell, Scoring, StudyPlan
 from fossil.studies.results import Results
+from fossil.studies.rows import rows_of
 from fossil.studies.searched import Searched
 from fossil.studies.store import Record
 
@@ -63,7 +64,8 @@ def read_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
         RunError: it cannot be read, or a line is something else.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines(), which ends a line at signs that may stand in a reason or a title.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path} cannot be read: {error}.", remedy="Name a file of JSON records.") from error
     for number, line in enumerate(lines, 1):
@@ -93,15 +95,15 @@ def open_recorded(file: Path, records: Path) -> Results:
     study = read_study(file)
     lines = list(read_lines(records))
     searched = _searched(lines)
-    rows, columns = rows_of(study, file, searched), tuple(map(column_title, study.graphs))
+    rows, columns = rows_of(study, file, searched), study.columns
     plan = StudyPlan(study, file, rows, columns, (), {}, {}, {}, searched)
     found: dict[str, Record] = {}
     cells: list[Cell] = []
     for values, where in lines:
-        if "searched" in values:
-            continue
         if "left_out" in values:
             _note(plan, values, where)
+    for values, where in lines:
+        if "searched" in values or "left_out" in values:
             continue
         places = values.pop("places", None)
         if not isinstance(places, list):
@@ -111,7 +113,7 @@ def open_recorded(file: Path, records: Path) -> Results:
         for row, graph in places:
             at = _position([one.title for one in rows], row, where), _position(columns, graph, where)
             if record.seed in study.seeds:
-                cells.append(Cell(*at, record.seed, record.key, tuple(_scorings(plan, record))))
+                cells.append(Cell(*at, record.seed, record.key, tuple(_scorings(plan, record, at[1]))))
     order = {seed: number for number, seed in enumerate(study.seeds)}
     cells.sort(key=lambda cell: (order[cell.seed], cell.column, cell.row))
     return Results(replace(plan, cells=tuple(cells)), _Read(found))
@@ -137,9 +139,11 @@ class _Read:
         return self.records.get(key)
 
 
-def _scorings(plan: StudyPlan, record: Record) -> Iterator[Scoring]:
+def _scorings(plan: StudyPlan, record: Record, column: int) -> Iterator[Scoring]:
     """Yield which scores of a record the study means: the latest of each protocol, on as many splits as it wants."""
     for name in plan.study.protocols:
+        if (column, name) in plan.unscorable:
+            continue
         made = {key: scores for key, scores in record.scores.items() if scores.protocol == name}
         key = next(reversed(made), "")
         yield Scoring(name, key, made[key].seeds[: plan.study.splits] if key else (0,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, median
@@ -23,6 +23,11 @@ ByEncoder: TypeAlias = Mapping[int, BySplit]
 SCORED: Mapping[Quantity, str] = {
     "accuracy": "accuracies", "macro_f1": "macro_f1s", "test_maximum": "test_maxima",
 }  # fmt: skip
+
+
+def scale(quantity: Quantity) -> float:
+    """Return what a quantity is multiplied by where people read it: shares become percent, bytes gigabytes."""
+    return 100.0 if quantity in SCORED else 1e-9 if quantity == "memory" else 1.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Results:
 
     def count(self, cells: Sequence[Cell]) -> Counts:
         """Count trainings; one that several rows share counts once."""
-        states = [self.state(cell) for cell in {cell.key: cell for cell in cells}.values()]
+        states = [self.state(cell) for cell in each_once(cells)]
         return Counts(*(states.count(state) for state in ("done", "failed", "missing")))
 
     def values(self, row: int, column: int, quantity: Quantity, name: str) -> ByEncoder:
@@ -95,7 +100,7 @@ class Results:
             value: float | None = getattr(record, quantity)
             return {} if value is None else {0: value}
         scores, scoring = self._scores(cell, name)
-        if scores is None or scoring is None:
+        if scores is None or scoring is None or scores.failed:
             return {}
         splits = scores.seeds if scores.supervised else scoring.seeds
         # Where no probe was chosen there is nothing to be the maximum of.
@@ -138,6 +143,14 @@ class Results:
                 for name in (str(cell.row), self.plan.rows[cell.row].method):
                     groups.setdefault((name, cell.column), []).append(record)
         return {key: _median_record(group) for key, group in groups.items()}
+
+
+def each_once(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that differ in their training, or in how it is scored: a graph may be there with other labels.
+
+    Rows that come to the same training share it.
+    """
+    return list({(cell.key, cell.scorings): cell for cell in cells}.values())
 
 
 def _median_record(records: Sequence[Record]) -> Record:

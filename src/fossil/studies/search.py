@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol
@@ -108,16 +109,18 @@ def search(plan: SearchPlan, out: Path, budget: Budget, listener: Listener | Non
         return read(plan, study)
 
 
-def found_in(plan: SearchPlan, out: Path) -> Found | None:
-    """Return what a folder holds of a search; None where it has not begun.
+@contextmanager
+def at_rest(plan: SearchPlan, out: Path) -> Iterator[Found | None]:
+    """Yield what a folder holds of a search, None where it has not begun; nobody searches in it until the block ends.
 
     Raises:
         RunError: the folder holds something else, or another process searches in it.
     """
     if not (out / "journal.log").exists():
-        return None
+        yield None
+        return
     with SearchFolder(out).claimed(plan.to_dict()) as folder:
-        return read(plan, folder.study)
+        yield read(plan, folder.study)
 
 
 def read(plan: SearchPlan, study: optuna.Study) -> Found:
@@ -132,7 +135,6 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
     """Try settings until the budget or the space is used up; yield each trial when it is over."""
     import optuna
 
-    repeats = 0
     while True:
         found = read(plan, study)
         finished = found.trials
@@ -151,8 +153,9 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
             study.sampler = _sampler(plan, number, name)
             chosen[name] = domain.suggest(trial, name)
         before = next((one for one in finished if one.settings == plan.settings(chosen)), None)
-        repeats = 0 if before is None else repeats + 1
-        if repeats > _MOST_REPEATS:
+        # Counted from what is kept, so that a search that was stopped in between ends at the same trial.
+        repeats = sum(1 for _ in takewhile(lambda one: one.same_as is not None, reversed(finished)))
+        if before is not None and repeats >= _MOST_REPEATS:
             trial.set_user_attr("reason", "nothing new was proposed")
             _tell(plan, study, trial, state="FAIL")
             study.set_user_attr(EXHAUSTED, True)
@@ -233,10 +236,11 @@ def _try(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, chosen: Map
             value, usage = _train(plan, chosen, len(values), usage)
         except TrainingInterruptedError:
             raise
-        except FossilError as error:
-            if isinstance(error, GraphError) and trial.number == 0:
+        except Exception as error:  # a probe that runs out of memory would end the search at every attempt to go on
+            if trial.number == 0 and (isinstance(error, GraphError) or not isinstance(error, FossilError)):
                 raise  # no other settings would change that
-            trial.set_user_attr("reason", error.what)
+            reason = error.what if isinstance(error, FossilError) else f"{type(error).__name__}: {error}"
+            trial.set_user_attr("reason", reason)
             trial.set_user_attr("spent", [*usage.spent, time.monotonic() - began])
             return _tell(plan, study, trial, state="FAIL")
         values.append(value)

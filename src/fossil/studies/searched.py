@@ -19,7 +19,7 @@ from fossil.studies.space import build_space, read_space
 
 if TYPE_CHECKING:
     from fossil.studies.file import SearchEntry
-    from fossil.studies.plan import Row
+    from fossil.studies.rows import Row
 
 SUFFIX = " (searched)"
 """What the title of a row ends in whose settings were found by a search."""

@@ -131,13 +131,20 @@ class Record:
         A method that was trained on labels is scored on the one split they come from, whatever is wanted.
         """
         found = self.scores.get(scoring.key)
-        if found is None or found.failed:
-            return found
-        return found if found.supervised or set(scoring.seeds) <= set(found.seeds) else None
+        if found is None:
+            return None
+        if found.seeds and (found.supervised or set(scoring.seeds) <= set(found.seeds)):
+            return replace(found, failed="")  # what failed then were further splits
+        return found if found.failed else None
 
     def serves(self, cell: Cell) -> bool:
         """Tell whether nothing of a cell is missing: it failed, or has every score that is wanted."""
         return bool(self.failed) or all(self.score_of(scoring) is not None for scoring in cell.scorings)
+
+    def missing(self, cell: Cell) -> list[Scoring]:
+        """Return which scores that are wanted of a cell are not there, those that failed included."""
+        found = {one: self.score_of(one) for one in cell.scorings}
+        return [one for one, scores in found.items() if scores is None or scores.failed]
 
     @property
     def has_failed(self) -> bool:
@@ -145,8 +152,19 @@ class Record:
         return bool(self.failed) or any(scores.failed for scores in self.scores.values())
 
     def with_scores(self, scores: Mapping[str, Scores]) -> Self:
-        """Return the record with further scores."""
-        return replace(self, scores={**self.scores, **scores})
+        """Return the record with further scores; one that failed takes no values away."""
+        known = {
+            key: replace(self.scores[key], failed=one.failed) if one.failed and key in self.scores else one
+            for key, one in scores.items()
+        }
+        return replace(self, scores={**self.scores, **known})
+
+    def after_failure(self, failed: Record, cell: Cell) -> Record:
+        """Return the record when the same training, done again for what is missing of a cell, has failed."""
+        if self.failed:
+            return failed
+        scores = {one.key: Scores(one.protocol, failed=failed.failed) for one in self.missing(cell)}
+        return replace(self.with_scores(scores), traceback=failed.traceback, finished=failed.finished)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -204,8 +222,10 @@ class Store:
             RunError: another version wrote it, or another study of the same name keeps its records there.
         """
         store, card = cls(root), root / "store.json"
+        # In this order: another command may be making the store, and what describes it is there before all else.
+        is_free = not root.exists() or _is_empty(root)
         if not card.exists():
-            if root.exists() and not _is_empty(root):
+            if not is_free:
                 raise RunError(
                     f"{root} holds something else than records.", remedy="Name another folder with store: DIR."
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from fossil.report.tables import Table, Value
 from fossil.runs.lock import HeldError
 from fossil.studies.file import SearchEntry
 from fossil.studies.objectives import ValidationAccuracy
-from fossil.studies.plan import Graphs, Row, StudyPlan
+from fossil.studies.plan import Graphs, StudyPlan
+from fossil.studies.rows import Row
 from fossil.studies.sealed import Openings, seal
-from fossil.studies.search import Listener, found_in, search
+from fossil.studies.search import Listener, at_rest, search
 from fossil.studies.search_plan import Budget, SearchPlan, plan_search
 from fossil.studies.searched import folder_of_search, write_searched
 from fossil.studies.space import read_space
-from fossil.studies.trials import Found
+from fossil.studies.trials import Found, Trial
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,42 +159,53 @@ def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
     asked = wanted(plan)
     found: dict[str, dict[str, dict[str, object]]] = {}
     folders = []
-    for one in searches_of(plan, graphs):
-        if one.plan is None:
-            continue
-        try:
-            result = found_in(one.plan, one.folder)
-        except HeldError as error:
-            raise SettingError(
-                f"The search of {one.row} on {one.graph} is not over: {error.what}", remedy="Wait for it to end."
-            ) from error
-        if result is None or not (
-            result.is_exhausted(one.plan.space) or not budget_of(asked).allows_another(result.trials)
-        ):
-            raise SettingError(
-                f"The search of {one.row} on {one.graph} is not over.", remedy=f"Go on: fossil study search {plan.file}"
-            )
-        if result.best is None:
-            raise SettingError(
-                f"The search of {one.row} on {one.graph} has found nothing.",
-                remedy="Leave out the method or the graph.",
-            )
-        chosen = {name: result.best.settings[name] for name in result.best.chosen if name in result.best.settings}
-        found.setdefault(one.row, {})[one.graph] = chosen
-        folders.append(one.folder)
-    if not folders:
-        raise SettingError(f"{plan.file}: no graph could be searched.", remedy="See `fossil study search`.")
-    count = max(Openings(folder).add({"study": plan.study.name}) for folder in folders)
-    limits = {"trials": asked.trials, "minutes": asked.minutes}
-    limit = " and ".join(f"{value:g} {unit}" for unit, value in limits.items() if value is not None)
-    write_searched(
-        plan.study.folder_of_searches(plan.file),
-        found,
-        f"settings chosen on each graph by validation accuracy under `{asked.protocol or plan.study.protocols[0]}`, of "
-        f"{limit} for every method (all settings, where a method has fewer), {asked.encoders} encoders each, with test "
-        "labels sealed.",
-    )
+    with ExitStack() as held:  # all searches, so that none goes on, and no other command freezes them, meanwhile
+        for one in searches_of(plan, graphs):
+            if one.plan is None:
+                continue
+            try:
+                result = held.enter_context(at_rest(one.plan, one.folder))
+            except HeldError as error:
+                raise SettingError(
+                    f"The search of {one.row} on {one.graph} is not over: {error.what}", remedy="Wait for it to end."
+                ) from error
+            best = _best(plan, one, one.plan, result)
+            chosen = {name: best.settings[name] for name in best.chosen if name in best.settings}
+            found.setdefault(one.row, {})[one.graph] = chosen
+            folders.append(one.folder)
+        if not folders:
+            raise SettingError(f"{plan.file}: no graph could be searched.", remedy="See `fossil study search`.")
+        count = max(Openings(folder).add({"study": plan.study.name}) for folder in folders)
+        limits = {"trials": asked.trials, "minutes": asked.minutes}
+        limit = " and ".join(f"{value:g} {unit}" for unit, value in limits.items() if value is not None)
+        rule = asked.protocol or plan.study.protocols[0]
+        write_searched(
+            plan.study.folder_of_searches(plan.file),
+            found,
+            f"settings chosen on each graph by validation accuracy under `{rule}`, of {limit} for every method (all "
+            f"settings, where a method has fewer), {asked.encoders} encoders each, with test labels sealed.",
+        )
     return count
+
+
+def _best(plan: StudyPlan, one: StudySearch, planned: SearchPlan, result: Found | None) -> Trial:
+    """Return the best trial of a search.
+
+    Raises:
+        SettingError: it is not over, or has found nothing.
+    """
+    is_over = result is not None and (
+        result.is_exhausted(planned.space) or not budget_of(wanted(plan)).allows_another(result.trials)
+    )
+    if result is None or not is_over:
+        raise SettingError(
+            f"The search of {one.row} on {one.graph} is not over.", remedy=f"Go on: fossil study search {plan.file}"
+        )
+    if result.best is None:
+        raise SettingError(
+            f"The search of {one.row} on {one.graph} has found nothing.", remedy="Leave out the method or the graph."
+        )
+    return result.best
 
 
 def searches_table(plan: StudyPlan, results: list[tuple[StudySearch, Found | None]]) -> Table:

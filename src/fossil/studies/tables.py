@@ -12,7 +12,7 @@ from fossil.evaluation.statistics import Summary
 from fossil.report.tables import Emphasis, Table, Value
 from fossil.studies.file import Quantity, TableEntry
 from fossil.studies.groups import NOTE, letters_of
-from fossil.studies.results import SCORED, ByEncoder, Results, over_encoders, paired
+from fossil.studies.results import SCORED, ByEncoder, Results, over_encoders, paired, scale
 
 NOT_ABOVE = "†"
 _NOTHING = "–"
@@ -202,10 +202,6 @@ def _middle(found: Summary, quantity: Quantity) -> float:
     return found.mean if quantity in SCORED else median(found.values)
 
 
-def _scale(quantity: Quantity) -> float:
-    return 100.0 if quantity in SCORED else 1e-9 if quantity == "memory" else 1.0
-
-
 def _unit(quantity: Quantity) -> str:
     return {"memory": "in GB", "lambda_mean": "in λ", "effective_rank": "in dimensions"}.get(
         quantity, "in points" if quantity in SCORED else "in seconds"
@@ -213,7 +209,7 @@ def _unit(quantity: Quantity) -> str:
 
 
 def _number(value: float, entry: TableEntry) -> str:
-    scaled = _scale(entry.value) * value
+    scaled = scale(entry.value) * value
     return f"{scaled:.{entry.digits}f}" if entry.value in SCORED else f"{scaled:.3g}"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from fossil.datasets.catalog import known_name
-from fossil.errors import EvaluationError, FossilError, FossilWarning, RunError
+from fossil.errors import FossilError, FossilWarning, RunError
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.graph.graph import Array
@@ -50,24 +50,19 @@ def do_cell(plan: StudyPlan, graphs: Graphs, store: Store, cell: Cell, device: s
             remedy="Run the study again.",
         )
     before = store.read(cell.key)
-    missing = [one for one in cell.scorings if before is None or _is_missing(before.score_of(one))]
     vectors = kept_vectors(store, cell.key)
     if before is None or before.failed or vectors is None:
         record, vectors = _train(made, graphs.study.graphs[cell.column].input, where, store, keep)
+        if vectors is None:
+            return record if before is None else before.after_failure(record, cell)
         missing = list(cell.scorings)
-        if before is not None and not record.failed:
+        if before is not None:
             # Scores under other protocols are of the same training, if not, on a GPU, of the same bits.
             record = replace(record.with_scores(before.scores), imported=before.imported)
     else:
-        record = before
-    if vectors is None:
-        return record
+        record, missing = before, before.missing(cell)
     scores = {one.key: _score(vectors, made, one, str(where)) for one in missing}
     return replace(record.with_scores(scores), finished=time.time())
-
-
-def _is_missing(scores: Scores | None) -> bool:
-    return scores is None or bool(scores.failed)
 
 
 def kept_vectors(store: Store, key: str) -> Array | None:
@@ -131,12 +126,15 @@ def begin(made: Plan, source: str, device: torch.device | None) -> Record:
     )
 
 
-def given_up(plan: StudyPlan, graphs: Graphs, cell: Cell, device: str, deaths: int, how: str) -> Record:
+def given_up(
+    plan: StudyPlan, graphs: Graphs, before: Record | None, cell: Cell, device: str, deaths: int, how: str
+) -> Record:
     """Return the record of a cell that ends whatever process works at it.
 
     Args:
         plan: the study.
         graphs: reads its graphs.
+        before: what is known of it.
         cell: which one it is.
         device: what it was to run on, by name.
         deaths: how many processes it has cost.
@@ -145,7 +143,8 @@ def given_up(plan: StudyPlan, graphs: Graphs, cell: Cell, device: str, deaths: i
     made = plan_cell(plan, graphs, cell.row, cell.column, cell.seed)
     why = f"Its process was ended {deaths} times ({how}); often that is the system, short of memory."
     started = begin(made, graphs.study.graphs[cell.column].input, None)
-    return replace(started, failed=why, device=device, finished=time.time())
+    failed = replace(started, failed=why, device=device, finished=time.time())
+    return failed if before is None else before.after_failure(failed, cell)
 
 
 def _failed(started: Record, error: Exception, began: float, device: torch.device) -> Record:
@@ -156,15 +155,18 @@ def _failed(started: Record, error: Exception, began: float, device: torch.devic
     """
     if isinstance(error, RunError) and isinstance(error.__cause__, OSError):
         raise error
-    known = isinstance(error, FossilError)
     return replace(
         started,
-        failed=str(error) if known else f"{type(error).__name__}: {error}",
-        traceback="" if known else "".join(traceback.format_exception(error)),
+        failed=_reason(error),
+        traceback="" if isinstance(error, FossilError) else "".join(traceback.format_exception(error)),
         seconds=round(time.perf_counter() - began, 3),
         memory=peak_bytes(device),
         finished=time.time(),
     )
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, FossilError) else f"{type(error).__name__}: {error}"
 
 
 def _score(vectors: Array, made: Plan, scoring: Scoring, device: str) -> Scores:
@@ -176,12 +178,12 @@ def _score(vectors: Array, made: Plan, scoring: Scoring, device: str) -> Scores:
             warnings.simplefilter("ignore", FossilWarning)
             found = task.score(vectors, graph, scoring.seeds, trained_on=trained_on, device=device)
             majority = task.baseline(graph, [one.seed for one in found])
-    except EvaluationError as error:
-        return Scores(scoring.protocol, failed=str(error))
+    except Exception as error:  # a probe, too, may need more memory than there is
+        return Scores(scoring.protocol, failed=_reason(error))
     maxima = [one.test_maximum for one in found if one.test_maximum is not None]
     return Scores(
         protocol=scoring.protocol,
-        seeds=scoring.seeds[: len(found)],
+        seeds=tuple(one.seed for one in found),  # of a method that was trained on labels, that of its own split
         accuracies=tuple(one.accuracy for one in found),
         validation_accuracies=tuple(one.validation_accuracy for one in found),
         macro_f1s=tuple(one.macro_f1 for one in found),

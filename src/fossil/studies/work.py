@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fossil.studies.plan import Cell, Graphs, StudyPlan
+from fossil.studies.results import each_once
 from fossil.studies.store import Record, Store
 from fossil.studies.train import do_cell
 
@@ -52,7 +53,9 @@ class Options:
         """Tell whether there is nothing left to do about a cell."""
         if record is None or not record.serves(cell):
             return False
-        return not (record.has_failed and self.retry_before is not None and record.finished < self.retry_before)
+        # What has failed for another study alone, under a protocol of its own, is not this one's to try again.
+        has_failed = record.failed or record.missing(cell)
+        return not (has_failed and self.retry_before is not None and record.finished < self.retry_before)
 
 
 class Reporter(Protocol):
@@ -82,12 +85,9 @@ class Quiet:
 
 
 def missing_cells(plan: StudyPlan, store: Store, options: Options) -> list[Cell]:
-    """Return the cells of which something is missing, each training once."""
-    found: dict[str, Cell] = {}
-    for cell in plan.cells:
-        if cell.key not in found and not options.is_done(store.read(cell.key), cell):
-            found[cell.key] = cell
-    return list(found.values())
+    """Return the cells of which something is missing, each once."""
+    records = {key: store.read(key) for key in plan.keys}
+    return [cell for cell in each_once(plan.cells) if not options.is_done(records[cell.key], cell)]
 
 
 def in_turn(cells: Sequence[Cell], place: int, of: int) -> list[Cell]:

@@ -214,4 +214,3 @@ def test_the_spread_over_settings() -> None:
     spread = Spread(values, usual=0.7)
     assert (spread.best, spread.worst) == (0.9, 0.5)
     assert spread.quartiles == pytest.approx(tuple(np.percentile(values, [25, 50, 75])))
-    assert "defaults 70.00" in spread.percent() and "of 5 settings" in spread.percent()

@@ -147,6 +147,17 @@ def test_every_trial_counts(tmp_path: Path, trials: int) -> None:
     assert found.equal_budget().startswith(f"{trials} trials (") and "1 failed" in found.equal_budget()
 
 
+def test_a_trial_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_search(tmp_path: Path) -> None:
+    def run_out() -> float:
+        raise MemoryError("2 GiB")
+
+    found = run_search(tmp_path / "s", 3, small_plan(Counted(3, run_out)))
+    assert [one.state for one in found.trials] == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert found.trials[1].reason == "MemoryError: 2 GiB"
+    with pytest.raises(MemoryError):  # with the defaults it is told as it is
+        run_search(tmp_path / "t", 3, small_plan(Counted(1, run_out)))
+
+
 def test_methods_with_the_same_budget_try_as_often(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"settings": {"width": 8}, "training": {"epochs": 1, "device": "cpu"}}
     plans = {"dgi": small_plan(), "grace": plan_search(sealed_accuracy(), method="grace", **asked)}
@@ -204,6 +215,19 @@ def test_a_longer_budget_goes_on(tmp_path: Path) -> None:
     again = run_search(tmp_path / "s", 2, small_plan(counted))
     assert counted.calls == 0 and len(again.trials) == 2
     assert outcome(run_search(tmp_path / "s", 5)) == outcome(run_search(tmp_path / "whole", 5))
+
+
+def test_proposals_that_were_tried_before_count_over_all_sittings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_MOST_REPEATS", 2)
+    space = {"width": Choices(tuple(range(4, 20)))}
+    plan = small_plan(Given(lambda settings, seed: -settings.width), space=space, encoders=1)
+    whole = run_search(tmp_path / "whole", 40, plan)
+    assert whole.trials[-1].reason == "nothing new was proposed"
+    for trials in range(1, 41):
+        found = run_search(tmp_path / "s", trials, plan)
+    assert outcome(found) == outcome(whole)
 
 
 def test_half_a_line_at_the_end_of_the_journal_is_taken_off(tmp_path: Path) -> None:

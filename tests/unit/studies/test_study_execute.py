@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from small_study import CPU, DGI, GRAPH, Seen, run, trained, write
@@ -16,6 +17,8 @@ import fossil
 from fossil.errors import EvaluationError, GraphError, RunError, SettingError
 from fossil.methods.registry import methods
 from fossil.methods.untrained import Features
+from fossil.readers.npz import write_npz
+from fossil.readers.source import open_graph
 from fossil.studies.execute import StudyInterruptedError
 from fossil.studies.store import Store
 from fossil.studies.train import kept_vectors
@@ -110,6 +113,16 @@ def test_a_method_trained_on_labels_is_scored_on_its_own_split(tmp_path: Path) -
     assert len(by_name["paper"].accuracies) == 1 and by_name["paper"].supervised
     assert "another split" in by_name["converged"].failed  # its labels are those of another rule
     assert trained(write(tmp_path, methods=rows, protocols=["paper", "converged"], seeds=1, splits=3)) == []
+
+
+def test_what_failed_for_another_study_alone_is_not_tried_again(tmp_path: Path) -> None:
+    rows = [{"method": "fs_mlp", "epochs": 2, "settings": {"split": "paper", "hidden": 4}}]
+    asked: dict[str, Any] = {"methods": rows, "seeds": 1, "store": "shared"}
+    both = write(tmp_path, name="both", protocols=["paper", "converged"], **asked)
+    assert run(both).reasons(0, 0, "converged")  # trained on labels of another split
+    own = write(tmp_path, name="own", protocols=["paper"], **asked)
+    assert trained(own, replace(CPU, retry_before=time.time())) == []
+    assert len(trained(both, replace(CPU, retry_before=time.time()))) == 1
 
 
 def test_rows_that_come_to_the_same_training_share_it(tmp_path: Path) -> None:
@@ -212,3 +225,77 @@ def test_no_jobs_and_no_such_device_are_refused(tmp_path: Path) -> None:
         run(write(tmp_path), replace(CPU, jobs=0))
     with pytest.raises(SettingError, match="no device"):
         run(write(tmp_path), replace(CPU, device="abacus"))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA out of memory"), ZeroDivisionError("by seven")])
+def test_whatever_goes_wrong_in_a_scoring_is_its_result(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fossil.evaluation.tasks.node_classification import NodeClassification
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(NodeClassification, "score", refuse)
+    results = run(write(tmp_path, methods=[DGI], seeds=2))
+    assert results.reasons(0, 0, "paper") == [f"{type(error).__name__}: {error}"]
+    assert results.count(results.plan.cells).failed == 2
+    assert all(record.digest and not record.failed for record in results.records.values())  # they were trained
+
+
+def test_a_training_that_fails_the_second_time_costs_no_score_of_the_first(
+    faulty: type[Faulty], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as mended:
+        mended.setattr(faulty, "prepare", Features.prepare)
+        before = run(write(tmp_path, methods=["faulty"], seeds=1)).values(0, 0, "accuracy", "paper")
+    file = write(tmp_path, methods=["faulty"], seeds=1, protocols=["paper", "released"])
+    results = run(file)
+    assert results.values(0, 0, "accuracy", "paper") == before != {}
+    assert results.reasons(0, 0, "paper") == [] and results.reasons(0, 0, "released") == ["ValueError: seven"]
+    [record] = results.records.values()
+    assert "in prepare" in record.traceback
+    assert results.count(results.plan.cells).failed == 1 and trained(file) == []
+    monkeypatch.setattr(faulty, "prepare", Features.prepare)
+    assert len(trained(file, replace(CPU, retry_before=time.time()))) == 1
+    [record] = run(file).records.values()
+    assert not record.has_failed and not record.traceback
+
+
+def test_splits_that_cannot_be_scored_cost_none_of_those_that_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fossil.evaluation.tasks.node_classification import NodeClassification
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError("2 GiB")
+
+    file = write(tmp_path, methods=[DGI], seeds=1, splits=2)
+    before = run(file).values(0, 0, "accuracy", "paper")
+    with monkeypatch.context() as patched:
+        patched.setattr(NodeClassification, "score", refuse)
+        more = run(write(tmp_path, methods=[DGI], seeds=1, splits=3))
+    assert more.reasons(0, 0, "paper") == ["MemoryError: 2 GiB"] and more.values(0, 0, "accuracy", "paper") == {}
+    assert more.count(more.plan.cells).failed == 1
+    fewer = run(write(tmp_path, methods=[DGI], seeds=1, splits=2))
+    assert fewer.values(0, 0, "accuracy", "paper") == before != {} and fewer.reasons(0, 0, "paper") == []
+    assert fewer.count(fewer.plan.cells).done == 1
+
+
+def test_a_graph_that_is_there_with_other_labels_is_scored_on_both(tmp_path: Path) -> None:
+    graph = open_graph(GRAPH).graph
+    assert graph.labels is not None
+    write_npz(tmp_path / "a.npz", graph)
+    write_npz(tmp_path / "b.npz", graph.with_labels(np.arange(graph.num_nodes) % 3))
+    file = write(tmp_path, graphs=["a.npz", "b.npz"], methods=[DGI], seeds=1)
+    results = run(file)
+    assert len(results.records) == 1  # one training
+    first, second = (results.values(0, column, "accuracy", "paper") for column in (0, 1))
+    assert first and second and first != second
+    assert trained(file) == []
+
+
+def test_a_split_that_was_trained_on_is_recorded_by_its_own_seed(tmp_path: Path) -> None:
+    rows = [{"method": "fs_mlp", "epochs": 2, "settings": {"split": "paper", "hidden": 4, "split_seed": 5}}]
+    results = run(write(tmp_path, methods=[*rows, "features"], seeds=[0, 5]))
+    assert [list(one) for one in results.values(0, 0, "accuracy", "paper").values()] == [[5], [5]]

@@ -53,6 +53,8 @@ def test_tables_are_named_by_their_protocol_where_there_are_several() -> None:
         ({"graphs": ["town/nodes.csv"]}, "neither a catalogue name nor a path"),
         ({"graphs": [{"input": GRAPH, "treatment": {"directoin": "keep"}}]}, "directoin.*Did you mean 'direction'"),
         ({"graphs": [GRAPH, GRAPH]}, "graph .* is there twice"),
+        ({"graphs": [{"input": "cora", "title": "A"}, {"input": "digits", "title": "A"}]}, "two graphs are called 'A'"),
+        ({"graphs": ["cora", {"input": "cora", "treatment": {"isolated": "drop"}}]}, "two graphs are called 'Cora'"),
         ({"graphs": []}, "graphs"),
         ({"methods": None}, "methods is empty"),
         ({"protocols": ["convergd"]}, "unknown protocol 'convergd'. Did you mean 'converged'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,3 +60,21 @@ def test_a_file_of_other_things_is_refused_whole(content: str, tmp_path: Path, e
     with pytest.raises(RunError, match="Line 2 of"):
         taken(write(elsewhere, methods=[DGI]), path)
     assert not list((elsewhere / "small.results" / "cells").iterdir())
+
+
+def test_a_failure_gives_way_to_a_training_that_did_not_fail(tmp_path: Path, elsewhere: Path) -> None:
+    path = export_records(run(write(tmp_path, methods=[DGI], seeds=1)), tmp_path)
+    file = write(elsewhere, methods=[DGI], seeds=1)
+    plan, _ = open_study(file)
+    store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+    [cell] = plan.cells
+    good = run(write(tmp_path, methods=[DGI], seeds=1)).records[cell.key]
+    failed = replace(good, scores={}, failed="It diverged.", digest="")
+    store.write(failed)
+    said, results = taken(file, path)
+    assert said.startswith("1 taken") and results.count(plan.cells).done == 1
+    # And a failure from elsewhere changes nothing.
+    store.write(good)
+    path.write_text(json.dumps({"places": []} | failed.to_dict()) + "\n")
+    said, results = taken(file, path)
+    assert said.startswith("0 taken, 1 there already") and results.records[cell.key] == good

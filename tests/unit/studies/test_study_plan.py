@@ -12,6 +12,7 @@ from fossil.errors import SettingError
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.methods.registry import get_method
+from fossil.readers.npz import write_npz
 from fossil.readers.source import open_graph
 from fossil.studies.plan import scoring_key
 
@@ -119,6 +120,16 @@ def test_every_seed_may_have_a_graph_of_its_own(tmp_path: Path) -> None:
     first, same, other, _ = plan.cells
     assert first.key == same.key != other.key  # the graph of seed 0 is the default one
     assert plan.cells[3].key != other.key
+
+
+def test_files_of_every_seed_may_be_optional(tmp_path: Path) -> None:
+    graphs = [{"input": "town-{seed}.npz", "optional": True}, "csbm:nodes=40,features=8"]
+    asked: dict[str, Any] = {"graphs": graphs, "methods": ["features"], "seeds": [0, 3]}
+    assert planned(write(tmp_path, **asked)).unreadable == {0: "its files are not at hand; it is optional"}
+    for seed in (0, 3):
+        write_npz(tmp_path / f"town-{seed}.npz", open_graph(f"{GRAPH},seed={seed}").graph)
+    plan = planned(write(tmp_path, **asked))
+    assert not plan.unreadable and [cell.seed for cell in plan.cells if cell.column == 0] == [0, 3]
 
 
 def test_a_method_without_labels_to_train_on_is_left_out_of_a_graph_with_the_reason(tmp_path: Path) -> None:

@@ -62,3 +62,19 @@ def test_records_of_another_study_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is no JSON record"):
         records.write_text("nothing\n")
         open_recorded(write(tmp_path), records)
+
+
+def test_a_protocol_that_a_graph_cannot_have_makes_nothing_missing(tmp_path: Path) -> None:
+    file = write(tmp_path, methods=[DGI], protocols=["paper", "public"])
+    results = run(file)
+    assert results.plan.unscorable
+    read = open_recorded(file, export_records(results, tmp_path))
+    assert read.count(read.plan.cells) == results.count(results.plan.cells)
+    assert read.count(read.plan.cells).missing == 0
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0c"])
+def test_a_record_is_one_line_whatever_is_written_in_it(sign: str, tmp_path: Path) -> None:
+    file = write(tmp_path, methods=[DGI | {"title": f"One{sign}two"}], seeds=1)
+    results = run(file)
+    assert printed(open_recorded(file, export_records(results, tmp_path))) == printed(results)

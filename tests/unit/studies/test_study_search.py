@@ -22,6 +22,7 @@ from fossil.studies.overview import tables_named
 from fossil.studies.plan import Graphs, StudyPlan, open_study
 from fossil.studies.recorded import export_records, open_recorded
 from fossil.studies.results import Results
+from fossil.studies.sealed import Openings
 from fossil.studies.search import Listener, Quiet
 from fossil.studies.store import Store
 from fossil.studies.study_search import (
@@ -170,9 +171,29 @@ def test_what_another_process_left_unfinished_is_taken_up_in_the_end(tmp_path: P
     assert [len(found.trials) for _, found in results if found is not None] == [3, 3]
 
 
+def test_no_search_goes_on_and_no_other_freeze_counts_while_labels_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, graphs, _ = opened(write_study(tmp_path))
+    run_searches(plan, graphs, lambda _: Quiet(), "cpu")
+    longer = open_study(write_study(tmp_path, search=STUDY["search"] | {"trials": 9}))
+    add, left = Openings.add, []
+
+    def look(openings: Openings, what: dict[str, Any]) -> int:
+        left.append(searched_elsewhere(run_searches(*longer, lambda _: Quiet(), "cpu")))
+        with pytest.raises(SettingError, match="is not over"):
+            freeze_study(plan, graphs)
+        return add(openings, what)
+
+    monkeypatch.setattr(Openings, "add", look)
+    assert freeze_study(plan, graphs) == 1
+    assert [len(others) for others in left] == [2, 2]  # both are held from the first opening to the last
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        ({"methods": ["dgi", {"method": "dgi", "title": "DGI (searched)"}]}, "two rows are called 'DGI .searched.'"),
         ({"search": {"trials": 3, "trails": 4}}, "unknown key 'trails'"),
         ({"search": {"encoders": 1}}, "has no end"),
         ({"search": {"trials": 0}}, "trials=0 is not accepted"),

@@ -73,6 +73,23 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["letter.txt"]
 
 
+def test_a_store_that_another_command_makes_at_the_same_moment_is_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    exists = Path.exists
+
+    def late(path: Path, **how: bool) -> bool:
+        found = exists(path, **how)
+        if path.name == "store.json" and not found:
+            monkeypatch.undo()
+            opened(tmp_path)  # by the other command, right after this one looked
+        return found
+
+    monkeypatch.setattr(Path, "exists", late)
+    assert opened(tmp_path).cells.is_dir()
+
+
 def test_two_studies_of_one_name_are_refused_but_a_renamed_file_is_not(tmp_path: Path) -> None:
     opened(tmp_path)
     other = tmp_path / "other.yaml"
