@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fossil.ops.eigen import eigh
 from fossil.ops.precision import full_float32
 
 
@@ -49,7 +50,7 @@ def right_singular_vectors(
         basis = torch.linalg.qr(features.gram_product(basis))[0]
     # The small problem is solved in float64: its eigenvalues are squares of singular values.
     small = basis.double().T @ features.gram_product(basis).double()
-    squares, turn = torch.linalg.eigh((small + small.T) / 2)
+    squares, turn = eigh((small + small.T) / 2)
     squares, turn = squares.flip(0)[:rank], turn.flip(1)[:, :rank]
     vectors: Tensor = basis @ turn.float()
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))

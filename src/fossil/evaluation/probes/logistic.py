@@ -21,6 +21,7 @@ from torch import Tensor
 from fossil.evaluation.probes.newton import Problems, follow
 from fossil.evaluation.progress import Progress, silent
 from fossil.graph.graph import Array
+from fossil.ops.eigen import eigh
 from fossil.ops.precision import full_float32
 
 _EXCLUDED = -1e30  # logit of a class without training rows; finite, because 0 · inf is not 0
@@ -194,7 +195,7 @@ def _frame(rows: Tensor, present: Tensor) -> _Frame:
     if inside.shape[-2] < inside.shape[-1]:
         span, triangle = torch.linalg.qr(inside.mT)
         inside = triangle.mT
-    turn: Tensor = torch.linalg.eigh(inside.mT @ inside)[1]
+    turn = eigh(inside.mT @ inside)[1]
     return _Frame(centre, unit, span, turn, inside @ turn)
 
 
