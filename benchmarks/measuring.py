@@ -141,13 +141,13 @@ class Ledger:
         found = [json.loads(line) for line in old]
         self.known = {self._identity(record): record for record in found if "failed" not in record}
 
-    def knows(self, wanted: Record) -> bool:
-        """Tell whether the file holds what is wanted."""
-        return self._identity(wanted | self.setting) in self.known
+    def known_record(self, wanted: Record) -> Record | None:
+        """Return the record of what is wanted, if the file holds it."""
+        return self.known.get(self._identity(wanted | self.setting))
 
     def obtain(self, wanted: Record, measure: Callable[[], Record]) -> Record | None:
         """Return the record of what is wanted: the one known, or a new one, which is written; None if time is up."""
-        known = self.known.get(self._identity(wanted | self.setting))
+        known = self.known_record(wanted)
         if known is not None or time.perf_counter() > self.deadline:
             return known
         # A step that could not be captured, or ran in less memory than it wanted, says so in a warning.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from multiprocessing import get_context
 from statistics import mean
@@ -46,28 +46,27 @@ def main() -> None:
         for graph, method, encoder in product(arguments.graphs, arguments.methods, range(arguments.encoders))
         for fan_out in (None, *arguments.fan_outs)
     ]
-    records = []
+    records = [ledger.known_record(each) for each in wanted]
+    missing = [each for each, record in zip(wanted, records, strict=True) if record is None]
     # Stopping with work in the queue, as an interrupt does, must not wait for all of it.
     pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
     try:
-        missing = [each for each in wanted if not ledger.knows(each)]
-        work = [
-            pool.submit(measured, each, arguments.device, arguments.precision, arguments.threads) for each in missing
-        ]
-        pending = dict(zip(map(str, missing), work, strict=True))
-        for each in wanted:
-            record = ledger.obtain(each, lambda w=each: pending[str(w)].result())  # type: ignore[misc]
-            if record is not None:
-                records.append(record)
-                names = [str(record[name]) for name in ("graph", "method", "encoder", "fan_out")]
-                print(f"{' '.join(names)}: {record['accuracy']:.4f}", flush=True)
+        how = arguments.device, arguments.precision, arguments.threads
+        work = {pool.submit(measured, each, *how): each for each in missing}
+        for done in as_completed(work):
+            record = ledger.obtain(work[done], done.result)
+            if record is None:  # time is up
+                break
+            records.append(record)
+            names = [str(record[name]) for name in ("graph", "method", "encoder", "fan_out")]
+            print(f"{' '.join(names)}: {record['accuracy']:.4f}", flush=True)
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
     print(f"\n{ledger}\n")
     print(
         table(
             ["graph", "method", "fan-out", "encoders", "whole", "sampled", "difference", "interval"],
-            list(rows(records)),
+            list(rows([one for one in records if one is not None])),
         )
     )
 

@@ -26,6 +26,7 @@ from fossil.settings import Settings
 Prepared = TypeVar("Prepared")
 
 _SMALL_GRAPH = 3_000  # nodes from which on training gets longer where a method asks for that
+_LONGER = 0.75  # the power of the number of nodes with which it does
 
 Record: TypeAlias = Mapping[str, Tensor | float]
 """What is written into the history of a run: scalars by name. Tensors stay on their device until they are fetched."""
@@ -220,7 +221,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         """Return how many epochs to train on a graph of so many nodes when nobody says."""
         if cls.most_epochs is None:
             return cls.epochs
-        return min(cls.most_epochs, round(cls.epochs * math.sqrt(max(1.0, nodes / _SMALL_GRAPH))))
+        return min(cls.most_epochs, round(cls.epochs * math.pow(max(1.0, nodes / _SMALL_GRAPH), _LONGER)))
 
     @classmethod
     def epochs_in_words(cls) -> str:

@@ -32,4 +32,3 @@ def test_matrices_are_made_of_their_eigenvectors_also_where_float32_gives_up(
     torch.testing.assert_close(values.double(), solved(gram(torch.float64))[0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(vectors * values[:, None] @ vectors.mT, gram(), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(vectors.mT @ vectors, torch.eye(8).expand(2, 8, 8), atol=1e-5, rtol=1e-5)
-

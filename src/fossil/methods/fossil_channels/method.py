@@ -56,7 +56,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     title = "FOSSIL channels"
     paper = "this library, after Sangare et al., TMLR 2025"
     cost = Cost("2", "nnz(X)·D + E·D + N·D² + S·T·K³ + N²·D", "N·D + E + S·K·(K + D)")
-    epochs = 150
+    epochs = 100
     most_epochs = 400
     Config = ChannelSettings
     config: ChannelSettings

@@ -43,7 +43,7 @@ class ChannelSettings(ContrastSettings):
         "0 for none",
         ge=0,
     )
-    temperature: float = setting(0.5, "τ of costs and node loss", ge=0.05, search=[0.2, 0.5, 0.8, 1.0])
+    temperature: float = setting(0.8, "τ of costs and node loss", ge=0.05, search=[0.2, 0.5, 0.8, 1.0])
 
     # Optimisation.
     learning_rate: float = setting(5e-4, "Adam's rate", gt=0, search=[1e-4, 5e-4, 1e-3])
