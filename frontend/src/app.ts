@@ -68,19 +68,22 @@ export class App {
   }
 
   column(run: number, name: string): Promise<Column> {
-    const key = `${run}/${name}`;
-    const known = this.columns.get(key) ?? this.source.column(run, name);
-    this.columns.set(key, known);
-    return known;
+    return kept(this.columns, `${run}/${name}`, () => this.source.column(run, name));
   }
 
   coordinates(run: number): Promise<Float32Array> {
-    const known = this.placed.get(run) ?? this.source.coordinates(run);
-    this.placed.set(run, known);
-    return known;
+    return kept(this.placed, run, () => this.source.coordinates(run));
   }
 
   private tell(change: Change): void {
     this.heard.get(change)?.forEach((react) => react());
   }
+}
+
+/** What was asked for before, or is asked for now; an answer that failed is asked for again the next time. */
+function kept<K, V>(answers: Map<K, Promise<V>>, key: K, ask: () => Promise<V>): Promise<V> {
+  const known = answers.get(key) ?? ask();
+  answers.set(key, known);
+  known.catch(() => answers.delete(key));
+  return known;
 }

@@ -10,10 +10,11 @@ import { differences, interval } from "./scores";
 export function compareView(app: App): HTMLElement {
   const made = el("div", { class: "compare-view" });
   const chosen: [number, number] = [0, 1];
-  const sides = ([0, 1] as const).map((place) => new Side(app, place, chosen, () => void agree()));
+  const sides = ([0, 1] as const).map((place) => new Side(app, place, chosen, () => void show()));
   const shared = el("div", { "aria-live": "polite" });
   const tables = el("div");
   const legendAt = el("div", { class: "legend-at wide" });
+  let asked = 0;
   made.append(el("div", { class: "columns two maps" }, ...sides.map((side) => side.element)), legendAt, shared, tables);
 
   async function agree(): Promise<void> {
@@ -55,11 +56,18 @@ export function compareView(app: App): HTMLElement {
 
   async function show(): Promise<void> {
     if (app.view !== "compare") return;
+    const mine = ++asked;
     await Promise.all(sides.map((side) => side.draw()));
+    if (mine !== asked) return;
     const about = app.meta.runs[chosen[0]]!;
     const column = about.columns.find(({ name }) => name === about.colour) ?? null;
     const found = column ? await app.column(chosen[0], column.name) : null;
-    replace(legendAt, legend(colouring(column, found, about.nodes, app.theme), (codes) => sides.forEach((side) => side.only(codes))));
+    // The colours say the same on the right only where it has the same nodes, coloured by the same column.
+    const alike = sides.filter((_, i) => {
+      const run = app.meta.runs[chosen[i]!]!;
+      return run.nodesKey === about.nodesKey && run.colour === about.colour;
+    });
+    replace(legendAt, legend(colouring(column, found, about.nodes, app.theme), (codes) => alike.forEach((side) => side.only(codes))));
     const { scores, unscored } = app.meta;
     const rows = scores?.rows.map((row) => [text(row.graph, 30), text(row.method, 70), percent(row.accuracy.mean, 2), interval(row.accuracy)]);
     replace(
@@ -79,8 +87,7 @@ export function compareView(app: App): HTMLElement {
     void agree();
   }
 
-  app.on("view", () => void show());
-  app.on("theme", () => void show());
+  for (const change of ["view", "theme", "run"] as const) app.on(change, () => void show());
   app.on("node", () => {
     sides.forEach((side) => side.mark());
     if (app.view === "compare") void agree();
@@ -108,11 +115,15 @@ class Side {
     });
     select.addEventListener("change", () => {
       this.chosen[this.place] = Number(select.value);
-      void this.draw().then(this.changed);
+      this.changed();
     });
     this.scatter = new Scatter(`Map of the run on the ${name}. Arrow keys go from node to node.`, {
       hover: () => undefined,
-      select: (rows) => app.select(rows.length === 1 ? rows[0]! : null),
+      select: (rows) => {
+        // A row is one of the run that is looked at: a node of another graph makes its run that one.
+        if (!this.here) app.setRun(this.chosen[this.place]);
+        app.select(rows.length === 1 ? rows[0]! : null);
+      },
       open: () => app.open("node"),
     });
     this.element = el("div", { class: "side card" }, select, this.scatter.element);
@@ -130,8 +141,12 @@ class Side {
   }
 
   mark(): void {
-    const here = this.app.meta.runs[this.chosen[this.place]]!.nodesKey === this.app.about.nodesKey;
-    this.scatter.mark(here ? this.app.node : null);
+    this.scatter.mark(this.here ? this.app.node : null);
+  }
+
+  /** Whether it has the nodes of the run that is looked at. */
+  private get here(): boolean {
+    return this.app.meta.runs[this.chosen[this.place]]!.nodesKey === this.app.about.nodesKey;
   }
 
   only(codes: Set<number> | null): void {

@@ -158,7 +158,7 @@ export interface Interval {
 export interface Scores {
   protocol: string[];
   rows: ScoreRow[];
-  differences: { first: string; second: string; difference: Interval; verdict: string }[];
+  differences: { graph: string; first: string; second: string; difference: Interval; verdict: string }[];
 }
 
 export interface ScoreRow {

@@ -30,8 +30,14 @@ function decorate(made: Element, attributes: Attributes, children: Child[]): voi
   for (const child of children) if (child) made.append(child);
 }
 
+/** Put children in place of others; the keyboard stays where it was, on what has the same `data-key`. */
 export function replace(parent: Element, ...children: Child[]): void {
+  const at = document.activeElement;
+  const key = at instanceof HTMLElement && parent.contains(at) ? at.dataset.key : undefined;
   parent.replaceChildren(...children.filter((child): child is Node | string => Boolean(child)));
+  if (key === undefined) return;
+  const again = [...parent.querySelectorAll<HTMLButtonElement>("[data-key]")].filter((each) => !each.disabled);
+  (again.find((each) => each.dataset.key === key) ?? again[0])?.focus();
 }
 
 /** A text of a user, kept from running out of its box and from turning what stands beside it around. */
@@ -64,8 +70,9 @@ export function section(title: string, ...children: Child[]): HTMLElement {
 
 export function number(value: number | null, digits = 4): string {
   if (value === null || Number.isNaN(value)) return "–";
-  if (Number.isInteger(value)) return value.toLocaleString("en");
-  return Number(value.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
+  const useGrouping = Math.abs(value) >= 10_000; // a number of four digits may be a year
+  if (Number.isInteger(value)) return value.toLocaleString("en", { useGrouping });
+  return value.toLocaleString("en", { useGrouping, maximumSignificantDigits: digits });
 }
 
 export function percent(value: number, digits = 1): string {

@@ -96,7 +96,7 @@ export class EmbeddedSource implements Source {
         const name = column.name === "lambda" ? "λ" : column.name.slice("channel:".length);
         weights.push({ name, value });
       } else {
-        const said = column.kind === "number" ? number(value) : none ? "unknown" : column.names[step]!;
+        const said = column.kind === "number" ? number(value, 6) : none ? "unknown" : column.names[step]!;
         attributes.push({ name: column.title, value: said });
       }
     });

@@ -80,9 +80,9 @@ export function provenanceView(app: App): HTMLElement {
       ),
       section(
         "Where it comes from",
-        el("dl", { class: "wide" }, ...about.provenance.flatMap(({ name, value }) => [el("dt", {}, text(name)), el("dd", {}, el("code", {}, text(value, 600)))])),
+        el("dl", {}, ...about.provenance.flatMap(({ name, value }) => [el("dt", {}, text(name)), el("dd", {}, el("code", {}, text(value, 600)))])),
       ),
-      section("This page", el("p", {}, `Made ${app.meta.made} by fossil-gnn ${app.meta.version}. It holds all that it shows and asks nobody for anything else.`)),
+      section("This page", el("p", {}, `Made ${app.meta.made} by fossil-gnn ${app.meta.version}. ${app.meta.kind === "report" ? "It holds all that it shows and asks nobody for anything else." : "It asks fossil explore, on the machine of the run, and nobody else."}`)),
     );
   }
 

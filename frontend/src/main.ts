@@ -94,6 +94,7 @@ function runs(app: App): HTMLElement {
   const select = el("select", { id: "run", "aria-label": "Run" });
   app.meta.runs.forEach((run, i) => select.append(el("option", { value: i }, `${run.name.slice(0, 40)}: ${run.method.slice(0, 60)}, seed ${run.seed}`)));
   select.addEventListener("change", () => app.setRun(Number(select.value)));
+  app.on("run", () => (select.value = String(app.run)));
   return el("div", { class: "method" }, select);
 }
 

@@ -4,15 +4,17 @@ import Graph from "graphology";
 import Sigma from "sigma";
 import type { App } from "./app";
 import { classColours, MISSING } from "./colours";
-import type { Neighbours, NodeFacts, Subgraph } from "./data";
+import type { Column, ColumnMeta, Neighbours, NodeFacts, Subgraph } from "./data";
 import { el, number, replace, section, text } from "./dom";
 import { onCircle } from "./circle";
 
 export function nodeView(app: App): HTMLElement {
   const made = el("div", { class: "node-view", "aria-live": "polite" });
   let sigma: Sigma | null = null;
+  let asked = 0;
 
   async function show(): Promise<void> {
+    const mine = ++asked;
     sigma?.kill();
     sigma = null;
     if (app.view !== "node") return;
@@ -20,8 +22,10 @@ export function nodeView(app: App): HTMLElement {
       replace(made, section("No node chosen", el("p", {}, "Search for an id above, or choose a node on the map.")));
       return;
     }
-    const node = await app.source.node(app.run, app.node);
-    if (node.row !== app.node || app.view !== "node") return;
+    const label = app.about.columns.find((column) => column.name === "label") ?? null;
+    const [node, column] = await Promise.all([app.source.node(app.run, app.node), label && app.column(app.run, label.name)]);
+    // Of several that were asked for meanwhile, the last alone: a browser has few drawings in WebGL, and takes the map's away.
+    if (mine !== asked) return;
     const drawing = el("div", { class: "subgraph", role: "img", "aria-label": subgraphLabel(node) });
     const both = new Set(node.inGraph.rows.filter((row) => node.inEmbedding.rows.includes(row)));
     replace(
@@ -59,7 +63,7 @@ export function nodeView(app: App): HTMLElement {
         ),
       ),
     );
-    if (node.subgraph) sigma = await draw(app, drawing, node.subgraph);
+    if (node.subgraph) sigma = draw(app, drawing, node.subgraph, label, column);
   }
 
   app.on("node", () => void show());
@@ -80,7 +84,7 @@ function weights(node: NodeFacts): HTMLElement {
   return el(
     "div",
     { class: "weights" },
-    el("h3", {}, node.weights.length === 1 ? "Weight of structure" : "Trust in channels"),
+    el("h3", {}, node.weights[0]!.name === "λ" ? "Weight of structure" : "Trust in channels"),
     ...node.weights.map(({ name, value }) => {
       const bar = el("span", { class: "bar", "aria-hidden": "true" });
       bar.style.setProperty("--share", String(Math.min(Math.max(value, 0), 1)));
@@ -123,10 +127,8 @@ function subgraphLabel(node: NodeFacts): string {
   return found ? `Subgraph of ${found.rows.length} nodes and ${found.edges.length} edges around ${node.id.slice(0, 60)}` : "";
 }
 
-async function draw(app: App, at: HTMLElement, subgraph: Subgraph): Promise<Sigma> {
+function draw(app: App, at: HTMLElement, subgraph: Subgraph, label: ColumnMeta | null, column: Column | null): Sigma {
   const graph = new Graph({ type: "undirected" });
-  const label = app.about.columns.find((column) => column.name === "label");
-  const column = label ? await app.column(app.run, "label") : null;
   const colours = classColours(Math.max(label?.names.length ?? 0, 1), app.theme);
   const places = onCircle(subgraph);
   const last = subgraph.rows.length - 1;

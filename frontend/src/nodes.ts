@@ -39,7 +39,7 @@ export function nodesView(app: App): HTMLElement {
   function pager(page: TablePage): HTMLElement {
     const last = Math.max(0, Math.floor((page.total - 1) / ROWS) * ROWS);
     const button = (name: string, to: number, on: boolean) =>
-      el("button", { type: "button", disabled: !on, click: () => turn(to) }, name);
+      el("button", { type: "button", "data-key": name, disabled: !on, click: () => turn(to) }, name);
     return el(
       "div",
       { class: "pager", role: "toolbar", "aria-label": "Pages of the table" },
@@ -61,7 +61,7 @@ export function nodesView(app: App): HTMLElement {
       return el(
         "th",
         { scope: "col", "aria-sort": order, class: kind(i) },
-        el("button", { type: "button", class: "link", click: () => sort(name) }, text(title, 40), on && (descending ? " ↓" : " ↑")),
+        el("button", { type: "button", class: "link", "data-key": `by ${name}`, click: () => sort(name) }, text(title, 40), on && (descending ? " ↓" : " ↑")),
       );
     });
     const body = page.rows.map((row, i) =>

@@ -91,8 +91,9 @@ export function differences(scores: Scores): HTMLElement | false {
     "Paired differences",
     el("p", { class: "quiet" }, "The same splits for both, value by value. Where the interval holds zero, these splits do not tell the two apart."),
     table(
-      ["first", "minus", "points", "interval", "verdict"],
-      scores.differences.map(({ first, second, difference, verdict }) => [
+      ["graph", "first", "minus", "points", "interval", "verdict"],
+      scores.differences.map(({ graph, first, second, difference, verdict }) => [
+        text(graph, 30),
         text(first, 60),
         text(second, 60),
         signed(difference.mean),
@@ -100,7 +101,7 @@ export function differences(scores: Scores): HTMLElement | false {
         text(verdict, 120),
       ]),
       "Differences in accuracy, in percentage points",
-      [2],
+      [3],
     ),
   );
 }

@@ -22,6 +22,7 @@ export function searchBox(app: App): HTMLElement {
   let rows: number[] = [];
   let at = -1;
   let asked = 0;
+  let answered: string | null = null; // the text that `rows` were found for
 
   function close(): void {
     list.hidden = true;
@@ -36,12 +37,14 @@ export function searchBox(app: App): HTMLElement {
     if (app.view !== "map" && app.view !== "compare") app.open("node");
   }
 
-  async function look(): Promise<void> {
+  /** Look for what was typed; false where something else was typed meanwhile. */
+  async function look(): Promise<boolean> {
     const mine = ++asked;
-    const found = await app.source.find(app.run, input.value, MOST);
+    const sought = input.value;
+    const found = sought.trim() ? await app.source.find(app.run, sought, MOST) : [];
     const ids = await app.source.ids(app.run, found);
-    if (mine !== asked) return;
-    rows = found;
+    if (mine !== asked) return false;
+    [rows, answered] = [found, sought];
     at = rows.length ? 0 : -1;
     replace(
       list,
@@ -55,6 +58,7 @@ export function searchBox(app: App): HTMLElement {
     list.hidden = !input.value.trim();
     input.setAttribute("aria-expanded", String(!list.hidden));
     move(0);
+    return true;
   }
 
   function move(step: number): void {
@@ -67,16 +71,19 @@ export function searchBox(app: App): HTMLElement {
   input.addEventListener("input", () => void look());
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown") move(1);
-    else if (event.key === "ArrowUp") move(-1);
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const known = !list.hidden && answered === input.value;
+    if (step) known ? move(step) : void look();
     else if (event.key === "Enter") {
-      void look().then(() => choose(rows[Math.max(at, 0)]));
+      // The one that was walked to; where the answer is still to come, the first.
+      if (known) choose(rows[at]);
+      else void look().then((found) => found && choose(rows[at]));
     } else if (event.key === "Escape") close();
     else return;
     event.preventDefault();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "/" && !(event.target instanceof HTMLInputElement)) {
+    if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !(event.target instanceof HTMLInputElement)) {
       event.preventDefault();
       input.focus();
     }

@@ -28,7 +28,7 @@ export function transportView(app: App): HTMLElement {
       const on = app.pair?.a === pair.a && app.pair.b === pair.b;
       return el(
         "button",
-        { type: "button", "aria-pressed": String(on), click: () => app.compare(pair.a, pair.b) },
+        { type: "button", "data-key": `${pair.a}/${pair.b}`, "aria-pressed": String(on), click: () => app.compare(pair.a, pair.b) },
         el("span", {}, text(pair.aId, 22), " → ", text(pair.bId, 22)),
         el("span", { class: "number", title: "value of the plan" }, number(pair.value, 3)),
       );
@@ -44,8 +44,9 @@ export function transportView(app: App): HTMLElement {
     const input = el("input", { type: "text", id: "other", autocomplete: "off" });
     const said = el("p", { class: "quiet", role: "status" });
     const go = async () => {
-      const [found] = await app.source.find(app.run, input.value, 1);
-      said.textContent = found === undefined ? "No id holds this." : "";
+      const sought = input.value.trim();
+      const [found] = sought ? await app.source.find(app.run, sought, 1) : [];
+      said.textContent = found !== undefined ? "" : sought ? "No id holds this." : "Type the id of a node, or a part of it.";
       if (found !== undefined && app.node !== null) app.compare(app.node, found);
     };
     const form = el("form", { submit: (event: Event) => (event.preventDefault(), void go()) },

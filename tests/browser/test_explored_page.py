@@ -105,6 +105,9 @@ def test_any_pair_is_solved_when_it_is_asked_for(page: Any) -> None:
     assert label.startswith("Transport plan from the subgraph of 199999 to that of 17, value")
     assert int(page.execute_script("return document.querySelector('.plan-drawing').dataset.links")) > 0
     other = page.find_element(By.ID, "other")
+    other.submit()  # with nothing in it, which is a part of every id
+    until(page, "document.querySelector('.transport-view form [role=status]').textContent.startsWith('Type the id')")
+    assert page.execute_script("return document.querySelector('.plan').dataset.drawn") == "199999/17"
     other.send_keys("no such id")
     other.submit()
     until(page, "document.querySelector('.transport-view form [role=status]').textContent === 'No id holds this.'")
@@ -123,6 +126,43 @@ def test_the_table_turns_its_pages_and_is_sorted(page: Any, run: Run) -> None:
     until(page, "document.querySelector('.nodes-view [aria-sort=descending]')")
     degrees = (run.graph.adjacency + run.graph.adjacency.T).astype(bool).sum(axis=1)
     assert int(told(page, ".nodes-view tbody td:nth-child(3)")) == degrees.max()
+
+
+def test_the_keyboard_stays_on_what_it_pressed(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    press(page, "#tab-map")
+    press(page, "#tab-nodes")
+    until(page, "document.querySelectorAll('.nodes-view tbody tr').length > 0")
+    press(page, ".pager button:first-child")
+    until(page, "document.querySelector('.pager span')?.textContent.startsWith('1 to 50')")
+    page.execute_script("[...document.querySelectorAll('.pager button')].find(b => b.textContent === 'Next').focus()")
+    for shown in ("51 to 100", "101 to 150"):
+        page.switch_to.active_element.send_keys(Keys.ENTER)
+        until(page, f"document.querySelector('.pager span').textContent.startsWith('{shown}')")
+    page.execute_script("[...document.querySelectorAll('.pager button')].find(b => b.textContent === 'Last').focus()")
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    until(page, "document.querySelectorAll('.nodes-view tbody tr').length === 1")
+    assert page.switch_to.active_element.text == "First"  # Last can be pressed no more
+
+
+def test_enter_in_an_empty_search_chooses_nothing(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    press(page, "#tab-node")
+    page.execute_script("document.getElementById('search').value = ''")
+    before = told(page, ".node-view .big")
+    page.find_element("id", "search").send_keys(Keys.ENTER)
+    page.execute_async_script(
+        "fetch('api/meta').then(() => setTimeout(arguments[0]))"
+    )  # whatever was asked is answered
+    assert told(page, ".node-view .big") == before != ""
+
+
+def test_it_says_whom_it_asks(page: Any) -> None:
+    press(page, "#tab-provenance")
+    until(page, "document.querySelector('.provenance-view section')")
+    assert "It asks fossil explore, on the machine of the run" in told(page, ".provenance-view")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

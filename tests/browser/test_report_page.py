@@ -220,6 +220,75 @@ def test_search_finds_a_node_and_shows_its_neighbours(opened: Any, report: Path)
     until(opened, "return document.querySelectorAll('#panel-node .subgraph canvas').length > 0")
 
 
+def test_enter_takes_the_id_that_the_arrows_went_to(opened: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    box = opened.find_element("id", "search")
+    box.send_keys("1")
+    until(opened, "return document.querySelectorAll('#found [role=option]').length === 12")
+    third = opened.find_elements("css selector", "#found [role=option]")[2].text
+    box.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    until(opened, "return document.querySelector('.node-card h3')?.textContent === arguments[0]", third)
+    assert third != "1"
+
+
+def test_many_searches_leave_the_map_its_drawing(opened: Any) -> None:
+    """A browser keeps sixteen drawings in WebGL, and takes the oldest away, which is the map's."""
+    from selenium.webdriver.common.keys import Keys
+
+    opened.execute_script(
+        "const canvas = document.querySelector('#panel-map canvas');"
+        "canvas.addEventListener('webglcontextlost', () => { window.lost = true; })"
+    )
+    go(opened, "node")
+    box = opened.find_element("id", "search")
+    for row in range(20, 36):
+        box.send_keys(Keys.CONTROL, "a")
+        box.send_keys(str(row), Keys.ENTER)
+        until(opened, "return document.querySelector('.node-view .big')?.textContent === arguments[0]", str(row))
+        until(opened, "return document.querySelectorAll('#panel-node .subgraph canvas').length > 0")
+    assert opened.execute_script("return window.lost") is None and complaints(opened) == []
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about runs of two graphs, the first of them with fewer nodes."""
+    import fossil
+    from fossil.datasets.synthetic import csbm
+    from fossil.report.page import write_report
+    from fossil.runs.run import Run
+
+    folder = tmp_path_factory.mktemp("unlike")
+    for name, nodes in (("small", 20), ("large", 60)):
+        fossil.embed(csbm(nodes, degree=6, features=4, seed=0), method="features", out=folder / name)
+    write_report(folder / "report.html", [Run.open(folder / name) for name in ("small", "large")], splits=2)
+    return folder / "report.html"
+
+
+def test_a_node_of_another_graph_is_that_graphs(browser: Any, unlike: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    opening(browser, unlike)
+    go(browser, "compare")
+    until(browser, "return document.querySelectorAll('#panel-compare .scatter[data-points]').length === 2")
+    browser.find_elements("css selector", "#panel-compare canvas")[1].send_keys(Keys.ARROW_RIGHT)
+    until(browser, "return document.getElementById('run').value === '1'")
+    go(browser, "node")
+    shown = until(browser, "return document.querySelector('.node-view .big')?.textContent")
+    assert 0 <= int(shown) < 60 and complaints(browser) == []
+    assert browser.find_elements("css selector", "[role=alert]") == []
+    # A legend is that of the run on the left, also of another one than before.
+    go(browser, "compare")
+    browser.execute_script(
+        "const s = document.getElementById('run-left'); s.value = '1'; s.dispatchEvent(new Event('change'))"
+    )
+    counted = (
+        "return [...document.querySelectorAll('#panel-compare .legend .count')]"
+        ".reduce((sum, each) => sum + Number(each.textContent), 0)"
+    )
+    until(browser, f"{counted} === 60")
+
+
 def neighbours_in_graph(report: Path, row: int) -> list[str]:
     from fossil.graph.structure import undirected
     from fossil.runs.run import Run

@@ -14,6 +14,7 @@ from command import here
 
 import fossil
 from fossil.datasets.synthetic import csbm
+from fossil.errors import EvaluationError
 from fossil.graph.graph import Graph
 from fossil.report import page
 from fossil.runs.run import Run
@@ -106,3 +107,48 @@ def test_runs_side_by_side_have_paired_differences(run: Path, tmp_path: Path) ->
     paired = rows[difference["first"]].minus(rows[difference["second"]])
     assert paired is not None and difference["difference"]["mean"] == pytest.approx(paired.mean)
     assert told["runs"][0]["nodesKey"] == told["runs"][1]["nodesKey"]
+
+
+def test_an_unknown_protocol_is_refused_and_not_taken_for_a_graph_without_scores(run: Path, tmp_path: Path) -> None:
+    done = here("report", run, "--protocol", "papre", "--out", tmp_path / "x.html")
+    assert done.status == BAD and done.line("error") == "Unknown protocol 'papre'."
+    assert done.line("remedy") == "Did you mean 'paper'?" and not (tmp_path / "x.html").exists()
+
+
+def test_runs_without_labels_are_given_once_too(tmp_path: Path) -> None:
+    ring = sp.csr_array(np.roll(np.eye(9, dtype=np.float32), 1, axis=1))
+    fossil.embed(Graph("few", ring, np.eye(9), np.arange(9)), method="features", out=tmp_path / "run")
+    with pytest.raises(EvaluationError, match="given twice"):
+        page.write_report(tmp_path / "x.html", [Run.open(tmp_path / "run")] * 2, device="cpu")
+
+
+def test_what_is_wrong_with_a_graph_is_said_whatever_its_name(tmp_path: Path) -> None:
+    ring = sp.csr_array(np.roll(np.eye(9, dtype=np.float32), 1, axis=1))
+    graph = Graph("told twice", ring, np.eye(9), np.arange(9), np.zeros(9, np.int64))
+    fossil.embed(graph, method="features", out=tmp_path / "run")
+    page.write_report(tmp_path / "x.html", [Run.open(tmp_path / "run")], named="public", device="cpu")
+    assert "told twice" in meta(tmp_path / "x.html")["unscored"]
+
+
+@pytest.mark.parametrize(("ids", "same"), [("counted", False), ("own", True)])
+def test_nodes_that_are_only_counted_are_those_of_one_graph_alone(tmp_path: Path, ids: str, same: bool) -> None:
+    """Cornell and Texas have 183 nodes each, both numbered from zero."""
+    ring = sp.csr_array(np.roll(np.eye(20, dtype=np.float32), 1, axis=1))
+    keys = np.arange(20) if ids == "counted" else np.array([f"n{i}" for i in range(20)])
+    for name in ("cornell-like", "texas-like"):
+        fossil.embed(Graph(name, ring, np.eye(20), keys), method="features", out=tmp_path / name)
+    page.write_report(
+        tmp_path / "x.html", [Run.open(tmp_path / n) for n in ("cornell-like", "texas-like")], device="cpu"
+    )
+    first, second = meta(tmp_path / "x.html")["runs"]
+    assert (first["nodesKey"] == second["nodesKey"]) == same
+
+
+@pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")  # which says that they have
+def test_a_run_whose_vectors_have_collapsed_has_a_page(tmp_path: Path) -> None:
+    ring = sp.csr_array(np.roll(np.eye(30, dtype=np.float32), 1, axis=1))
+    graph = Graph("collapsed", ring, np.ones((30, 3)), np.arange(30), np.arange(30) % 2)
+    fossil.embed(graph, method="features", out=tmp_path / "run")
+    done = here("report", tmp_path / "run", "--out", tmp_path / "x.html", "--splits", "2")
+    assert done.status == 0, done.err
+    assert meta(tmp_path / "x.html")["runs"][0]["layout"] == "the one direction that all vectors have"

@@ -110,18 +110,18 @@ def by_row(subjects: Sequence[Subject]) -> list[list[Subject]]:
     Warns:
         FossilWarning: encoders of different seeds have equal vectors; the first alone is kept.
     """
+    refuse_repeats(subjects)
     rows: dict[Hashable, list[Subject]] = {}
     for subject in subjects:
         rows.setdefault(subject.row, []).append(subject)
-    for members in rows.values():
-        _refuse_repeats(members)
     return [_without_equals(members) for members in rows.values()]
 
 
-def _refuse_repeats(members: Sequence[Subject]) -> None:
-    seen: dict[int, Subject] = {}
-    for subject in members:
-        first = seen.setdefault(subject.seed, subject)
+def refuse_repeats(subjects: Sequence[Subject]) -> None:
+    """Raise EvaluationError where an encoder is given twice."""
+    seen: dict[Hashable, Subject] = {}
+    for subject in subjects:
+        first = seen.setdefault((subject.row, subject.seed), subject)
         if first is subject:
             continue
         twice = f"{subject.where} (seed {subject.seed}) is given twice"

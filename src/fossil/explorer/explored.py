@@ -15,6 +15,7 @@ from fossil.explorer.table import Table
 from fossil.graph.graph import Array
 from fossil.graph.structure import undirected
 from fossil.neighbours.base import Progress, unit_rows
+from fossil.report.arrays import in_square
 from fossil.report.columns import NodeColumn, columns_of
 from fossil.report.contract import Fact, NodeFacts, NodeNeighbours, Pair, Plan, RunMeta, Subgraph, Weight
 from fossil.report.layout import layout_of
@@ -63,7 +64,7 @@ class ExploredRun:
         self._solving = threading.Lock()  # a plan uses every core by itself
         self.ids = Ids(run.graph.ids)
         self.table = Table(self.ids, list(self.columns.values()))
-        self.coordinates = _in_square(layout.positions)
+        self.coordinates = in_square(layout.positions).astype(np.float32)
         pairs, about = self._pairs(run)
         self.meta: RunMeta = describe_run(run, self._every, layout.how, [*self.columns.values()], pairs, about, None)
         progress(1.0)
@@ -135,17 +136,13 @@ class ExploredRun:
         near = self._search.nearest(drawn, _NEAR).rows
         anchors = np.unique(np.concatenate([drawn, near.ravel(), *linked]).astype(np.int64))
         subgraphs = subgraphs_of(self._sampler, anchors)
-        return chosen_pairs(run, subgraphs, anchors, self._search.nearest(anchors, _NEAR).rows, self._every)
+        near = self._search.nearest(anchors, _NEAR).rows
+        found, about = chosen_pairs(run, subgraphs, anchors, near, self._every)
+        # With the subgraphs that are drawn when they are asked for, so that the list says what the page then shows.
+        plans = [self.plan(pair.a, pair.b) for pair, _ in found]
+        return [(replace(pair, value=plan.value), plan) for (pair, _), plan in zip(found, plans, strict=True)], about
 
 
 def _narrow(column: NodeColumn) -> NodeColumn:
     """Return a column in the types that the page takes: int32 for categories, float32 for numbers."""
     return replace(column, values=column.values.astype(np.float32 if column.names is None else np.int32))
-
-
-def _in_square(positions: Array) -> Array:
-    """Return positions moved and scaled by one factor to fill the square from -1 to 1: N×2 float32."""
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    reach = float((high - low).max()) / 2 or 1.0
-    scaled: Array = ((positions - (low + high) / 2) / reach).astype(np.float32)
-    return scaled

@@ -33,6 +33,7 @@ ADDRESS = "127.0.0.1"
 _LONGEST_TARGET = 8192
 _MOST_AT_ONCE = 16  # requests; further ones wait in the system's queue
 _PATIENCE = 10.0  # seconds that a connection may keep silent
+_PIECE = 2**16  # bytes sent at a time, each with that patience: a forwarded port may be slow, and the answer large
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -113,7 +114,11 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread of its own, once there are not too many."""
         self._slots.acquire()
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started, which would have made room again
+            self._slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and make room for the next one."""
@@ -184,7 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers | {"Content-Security-Policy": answer.policy} | _HEADERS).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(answer.content)
+        for start in range(0, len(answer.content), _PIECE):
+            self.wfile.write(answer.content[start : start + _PIECE])
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer with what is wrong; http.server calls it too, for what is no request at all."""

@@ -60,7 +60,9 @@ def _order(column: NodeColumn, descending: bool) -> Array:
     rows = np.flatnonzero(known)
     keys = values[rows]
     if column.names is not None:  # categories by their names, not by their numbers
-        ranks = np.argsort(np.argsort(np.array(column.names, dtype=str), kind="stable"), kind="stable")
+        ranks = np.empty(len(column.names), np.int64)
+        # Not as an array of texts, each of which takes as much memory as the longest.
+        ranks[sorted(range(len(column.names)), key=column.names.__getitem__)] = np.arange(len(column.names))
         keys = ranks[keys]
     order = np.argsort(-keys if descending else keys, kind="stable")
     return np.concatenate([rows[order], np.flatnonzero(~known)]).astype(np.int32)

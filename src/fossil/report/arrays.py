@@ -33,12 +33,17 @@ def packed_texts(texts: Sequence[str]) -> tuple[Array, Array]:
     return np.frombuffer(b"".join(encoded), np.uint8), lengths
 
 
-def places(positions: Array) -> tuple[Array, Array]:
-    """Return x and y in 65,535 steps from -1 to 1, of positions moved and scaled by one factor to fill that square."""
+def in_square(positions: Array) -> Array:
+    """Return positions moved and scaled by one factor to fill the square from -1 to 1: N×2."""
     low, high = positions.min(axis=0), positions.max(axis=0)
     reach = float((high - low).max()) / 2 or 1.0
-    unit = (positions - (low + high) / 2) / reach
-    steps = np.round((np.clip(unit, -1, 1) + 1) / 2 * 65535).astype(np.uint16)
+    found: Array = (positions - (low + high) / 2) / reach
+    return found
+
+
+def places(positions: Array) -> tuple[Array, Array]:
+    """Return x and y in 65,535 steps from -1 to 1, of positions that fill that square."""
+    steps = np.round((np.clip(in_square(positions), -1, 1) + 1) / 2 * 65535).astype(np.uint16)
     return steps[:, 0], steps[:, 1]
 
 
@@ -54,11 +59,12 @@ def number_steps(values: Array, low: float, high: float) -> tuple[Array, float]:
     The greatest value of the type stands for none.
     """
     known = np.isfinite(values)
-    whole = bool((values[known] == np.round(values[known])).all()) and high - low < np.iinfo(np.uint16).max
+    # Halves, because the whole of two numbers at the ends of what a double holds is beyond it.
+    whole = bool((values[known] == np.round(values[known])).all()) and high / 2 - low / 2 < np.iinfo(np.uint16).max / 2
     kind = _smallest(int(high - low) + 1) if whole else np.uint16
     top = np.iinfo(kind).max - 1
-    step = 1.0 if whole else (high - low) / top or 1.0
-    steps = np.round((np.where(known, values, low) - low) / step)
+    step = 1.0 if whole else (high / top - low / top) or 1.0
+    steps = np.round(np.where(known, values, low) / step - low / step)
     return np.where(known, np.clip(steps, 0, top), np.iinfo(kind).max).astype(kind), step
 
 

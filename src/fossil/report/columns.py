@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from fossil.graph.graph import Array, Features, Graph
 from fossil.graph.structure import undirected
 from fossil.readers.cells import DATES
 from fossil.readers.column import MEASURED, ColumnPlan
-from fossil.report.contract import ColumnMeta
+from fossil.report.contract import ColumnMeta, brief
 from fossil.runs.run import Run
 
 _MOST = 40  # columns of a table
@@ -20,6 +20,8 @@ _VALUES = 1_000_000  # of such columns and of what was learnt: with more, 100,00
 _FEWEST = 4
 _WHOLE = 1e-4  # of a number's scale: what float32 leaves of whole numbers
 _DAYS_A_YEAR = 365.2425
+_LARGEST_COUNT = 1e15  # beyond it a double has no whole numbers to the last digit
+_GROUPED = 10_000  # from which on thousands are set apart: a year is none
 
 
 LARGEST_PAGE = 100_000
@@ -46,7 +48,7 @@ class NodeColumn:
 
     def of(self, rows: Array) -> NodeColumn:
         """Return the column of some nodes."""
-        return NodeColumn(self.name, self.title, self.about, self.values[rows], self.names)
+        return replace(self, values=self.values[rows])
 
     def meta(self) -> ColumnMeta:
         """Return what a legend needs."""
@@ -66,7 +68,11 @@ class NodeColumn:
         value = self.values[row]
         if self.names is not None:
             return self.names[value] if value >= 0 else "unknown"
-        return f"{value:.6g}" if np.isfinite(value) else "none"
+        if not np.isfinite(value):
+            return "none"
+        if value != np.round(value) or abs(value) >= _LARGEST_COUNT:
+            return f"{value:.6g}"
+        return f"{value:,.0f}" if abs(value) >= _GROUPED else f"{value:.0f}"
 
 
 def columns_of(run: Run, errors: Array | None = None) -> list[NodeColumn]:
@@ -77,7 +83,14 @@ def columns_of(run: Run, errors: Array | None = None) -> list[NodeColumn]:
         errors: share of its splits in which the probe was wrong about each node (N), NaN where it was not asked.
     """
     graph = run.graph
-    return [*_labels(graph), *_learnt(run), *_surroundings(graph), *_errors(errors), *_table(run)]
+    found = [*_labels(graph), *_learnt(run), *_surroundings(graph), *_errors(errors), *_table(run)]
+    return [_brief(column) for column in found]
+
+
+def _brief(column: NodeColumn) -> NodeColumn:
+    """Return a column in words that can be told for every node."""
+    names = None if column.names is None else tuple(map(brief, column.names))
+    return replace(column, title=brief(column.title), about=brief(column.about), names=names)
 
 
 def class_names(graph: Graph) -> tuple[str, ...]:

@@ -145,8 +145,9 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Difference:
-    """Who is ahead of whom, on the same splits."""
+    """Who is ahead of whom on a graph, on the same splits."""
 
+    graph: str
     first: str
     second: str
     difference: Interval

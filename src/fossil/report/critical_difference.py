@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 from fossil.evaluation.comparison import Ranks
+from fossil.report.lettering import write_literally
 from fossil.report.map import new_figure, picture_kind
 from fossil.storage import write_atomically
 
@@ -51,7 +52,9 @@ def draw_critical_difference(path: Path, ranks: Ranks) -> None:
         side = 1 - 0.05 * (methods - 1) if left else methods + 0.05 * (methods - 1)
         rank = ranks.mean[name]
         axes.plot([rank, rank, side], [0, height, height], color="0.4", linewidth=0.8)
-        axes.text(side, height, f" {name}  {rank:.2f} ", ha="right" if left else "left", va="center", fontsize="small")
+        text = axes.text(side, height, "", ha="right" if left else "left", va="center", fontsize="small")
+        write_literally(text, name, f"  {rank:.2f} ")
+        text.set_text(f" {text.get_text()}")  # clear of its line
     test = "" if ranks.p_value is None else f"; Friedman's test p = {ranks.p_value:.2g}"
     axes.set_title(f"mean ranks over {ranks.graphs} graphs, 1 is best{test}", fontsize="medium", loc="left")
     if warning:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fossil.errors import RunError, warn_the_caller
 from fossil.graph.graph import Array
+from fossil.neighbours.base import unit_rows
 from fossil.runs.lock import locked
 from fossil.runs.run import Run
 from fossil.storage import read_arrays, sha256, write_arrays
@@ -22,6 +23,7 @@ _LARGEST_TSNE = 5000
 _LARGEST_UMAP = 200_000  # above it, many minutes
 _APART = 0.3  # least distance of UMAP's points, so that nodes of a dense cluster can be pointed at
 _FEWEST = 10  # nodes, below which neighbourhoods mean nothing
+_ALIKE = 1e-6  # between coordinates of unit vectors: what float32 leaves of equal directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +84,11 @@ def flatten(vectors: Array, seed: int = 0) -> tuple[Array, str]:
 
     UMAP of unit vectors where it is installed, else t-SNE, and principal components for large graphs and tiny ones.
     """
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
+    unit = unit_rows(vectors)
     if len(unit) == 1:
         return np.zeros((1, 2)), "the one node there is"
+    if np.ptp(unit, axis=0).max() < _ALIKE:  # collapsed: t-SNE would divide by their spread, and crash
+        return np.zeros((len(unit), 2)), "the one direction that all vectors have"
     if unit.shape[1] == 1:
         return np.column_stack([unit, np.zeros(len(unit))]), "the one direction there is"
     from sklearn.decomposition import PCA

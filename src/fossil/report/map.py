@@ -12,6 +12,7 @@ import numpy as np
 from fossil.errors import RunError, SettingError, nearest
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
+from fossil.report.columns import class_names, has_classes
 from fossil.report.layout import Layout, flatten, layout_of
 from fossil.report.lettering import write_literally
 from fossil.runs.embeddings import Embeddings, FitResult
@@ -55,7 +56,7 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     """
     found = run if isinstance(run, FitResult) else run.embeddings
     graph, figure, kind = run.graph, new_figure(), picture_kind(path)
-    chosen = colour or ("label" if _has_classes(graph) else "none")
+    chosen = colour or ("label" if has_classes(graph) else "none")
     _check_colour(chosen, found, graph)
     with _keeping_others_out(path, run):
         pass  # a folder that is being written to is told of before a layout is looked for
@@ -64,7 +65,7 @@ def draw_map(path: Path, run: Run | FitResult, colour: str | None = None) -> Non
     axes = figure.add_subplot()
     if chosen == "label":
         assert graph.labels is not None
-        _scatter_classes(axes, positions, graph.labels, graph.label_names or range(graph.num_classes))
+        _scatter_classes(axes, positions, graph.labels, class_names(graph))
     elif chosen == "channel":
         assert found.channels is not None
         _scatter_classes(axes, positions, np.argmax(list(found.channels.values()), axis=0), list(found.channels))
@@ -117,13 +118,9 @@ def picture_kind(path: Path) -> str:
     return suffix.removeprefix(".")
 
 
-def _has_classes(graph: Graph) -> bool:
-    return graph.labels is not None and graph.labels.ndim == 1
-
-
 def _check_colour(colour: str, found: Embeddings, graph: Graph) -> None:
     possible = {
-        "label": _has_classes(graph),
+        "label": has_classes(graph),
         "lambda": found.fusion is not None,
         "channel": found.channels is not None,
         "none": True,
@@ -136,15 +133,15 @@ def _check_colour(colour: str, found: Embeddings, graph: Graph) -> None:
         raise SettingError(f"colour={colour!r} needs {missing}, which is not there.", remedy=f"Use {others}.")
 
 
-def _scatter_classes(axes: Any, positions: Array, numbers: Array, names: Sequence[object]) -> None:
+def _scatter_classes(axes: Any, positions: Array, numbers: Array, names: Sequence[str]) -> None:
     """Draw each node in the colour of its number; those below zero are unknown."""
     colours, known = _colours(len(names)), numbers >= 0
     shown: list[str] = []
 
-    def scatter(mine: Array, name: object, colour: Any) -> None:
+    def scatter(mine: Array, name: str, colour: Any) -> None:
         if mine.any():
             axes.scatter(*positions[mine].T, s=6, color=colour)
-            shown.append(str(name))
+            shown.append(name)
 
     scatter(~known, "unknown", "lightgrey")
     if len(names) > _MOST_NAMES:

@@ -20,8 +20,8 @@ from fossil.evaluation.audit import describe_audit
 from fossil.evaluation.evaluate import SPLITS_OF_A_SINGLE_RUN, default_protocol, evaluate
 from fossil.evaluation.progress import Progress, silent
 from fossil.evaluation.protocol import Protocol, protocol
-from fossil.evaluation.subjects import subject_of
-from fossil.graph.graph import Array
+from fossil.evaluation.subjects import refuse_repeats, subject_of
+from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
 from fossil.neighbours.exact import ExactNeighbours
 from fossil.report.arrays import category_codes, number_steps, packed, packed_texts, places
@@ -80,7 +80,7 @@ def write_report(
 
     Raises:
         RunError: a run is not finished, or the file cannot be written.
-        EvaluationError: a run is given twice.
+        EvaluationError: a run is given twice, or there is no such protocol.
     """
     for run in runs:
         run.check_finished()
@@ -166,15 +166,15 @@ def _scores(
 ) -> tuple[Scores | None, str | None, Protocol | None]:
     """Return the scores, why there are none, and the protocol they follow."""
     subjects = [subject_of(run) for run in runs]
+    refuse_repeats(subjects)
+    asked = None if named is None else protocol(named)
     if not all(has_classes(run.graph) for run in runs):
         bare = next(run for run in runs if not has_classes(run.graph))
         return None, f"{bare.graph.name} has no classes to score against.", None
     try:
-        rule = default_protocol(subjects) if named is None else protocol(named)
+        rule = asked or default_protocol(subjects)
         rows = evaluate(runs, protocol=rule, splits=splits, features=True, device=device, progress=progress, keep=False)
     except EvaluationError as error:
-        if "twice" in error.what or "the same graph, method and seed" in error.what:
-            raise  # of the command, not of the data
         return None, f"{error.what} {error.remedy}", None
     return describe_scores(rows), None, rule
 
@@ -305,7 +305,7 @@ def describe_run(
         graph=graph.name,
         method=subject_of(run).method,
         seed=run.config.seed,
-        nodes_key=hashlib.sha256("\n".join(map(str, graph.ids[rows].tolist())).encode("utf-8", "replace")).hexdigest(),
+        nodes_key=_nodes_key(graph, rows),
         nodes=len(rows),
         total_nodes=graph.num_nodes,
         edges=graph.num_edges,
@@ -313,11 +313,11 @@ def describe_run(
         features=graph.num_features,
         width=int(run.embeddings.vectors.shape[1]),
         layout=how,
-        columns=[_brief_column(column) for column in columns],
+        columns=[column.meta() for column in columns],
         colour=first,
         notes=notes,
         findings=[*(str(finding) for finding in graph.findings), *run.summary.get("findings", [])],
-        encoding=[Encoded(*row) for row in (run.plan.describe() if run.plan else [])],
+        encoding=[Encoded(brief(row[0]), *row[1:]) for row in (run.plan.describe() if run.plan else [])],
         audit=[Topic(topic, text) for topic, text in describe_audit(graph).items()],
         summary=summary_facts(run),
         training=training_curves(run),
@@ -330,6 +330,17 @@ def describe_run(
     )
 
 
+def _nodes_key(graph: Graph, rows: Array) -> str:
+    """Return what two runs have in common whose rows are the same nodes.
+
+    Ids that only count the nodes say nothing of which graph they are of, so that its name counts too.
+    """
+    ids = list(map(str, graph.ids.tolist()))
+    counted = ids == list(map(str, range(len(ids))))
+    words = [graph.name if counted else "", *(ids[row] for row in rows.tolist())]
+    return hashlib.sha256("\n".join(words).encode("utf-8", "replace")).hexdigest()
+
+
 def _sample_note(run: Run, rows: Array) -> str | None:
     nodes = run.graph.num_nodes
     if len(rows) == nodes:
@@ -338,10 +349,3 @@ def _sample_note(run: Run, rows: Array) -> str | None:
         f"This page shows a sample of {len(rows):,} of {nodes:,} nodes, drawn at random: neighbours are those in the "
         f"sample. `fossil explore {run.path}` shows all."
     )
-
-
-def _brief_column(column: NodeColumn) -> Any:
-    from dataclasses import replace
-
-    about = column.meta()
-    return replace(about, title=brief(about.title), names=[brief(name) for name in about.names])

@@ -23,7 +23,7 @@ def describe_probe(graph: Graph, found: Answers, page_rows: Array) -> Probe:
         found: the probe's answers.
         page_rows: the page's row of each node of the graph (N), -1 where it has none.
     """
-    names = class_names(graph)
+    names = tuple(map(brief, class_names(graph)))
     shown = len(names) <= _MOST_CLASSES
     splits = f"{found.splits} split{'s' if found.splits > 1 else ''}"
     about = (

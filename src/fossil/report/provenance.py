@@ -50,6 +50,9 @@ def same_command(run: Run) -> str:
         words += (
             ["--epochs", setting.value] if setting.name == "epochs" else ["--set", f"{setting.name}={setting.value}"]
         )
+    for name, value in config.treatment.model_dump(exclude_defaults=True).items():
+        flag = f"--{name.replace('_', '-')}"
+        words += [flag] if value is True else [flag, spelt(value)]
     label = run.plan and run.plan.label_column
     if label:
         words += ["--label", label]

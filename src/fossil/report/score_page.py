@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fossil.evaluation.rows import Row, against_the_first
 from fossil.evaluation.statistics import Summary
@@ -27,7 +28,7 @@ def _row(row: Row, kind: str) -> ScoreRow:
         graph=row.graph,
         method=row.method,
         kind="run" if kind == "run" else "untrained",
-        accuracy=_interval(row.accuracy, row.over),
+        accuracy=_within_bounds(_interval(row.accuracy, row.over)),
         values=list(row.accuracy.values),
         macro_f1=row.metrics["macro_f1"].mean,
         published=row.published,
@@ -69,7 +70,14 @@ def _difference(row: Row, other: Row, found: Summary) -> Difference:
         verdict = f"{other.method} is ahead"
     else:
         verdict = "not told apart"
-    return Difference(row.method, other.method, _interval(found, row.over), verdict)
+    return Difference(row.graph, row.method, other.method, _interval(found, row.over), verdict)
+
+
+def _within_bounds(found: Interval) -> Interval:
+    """Return the interval of an accuracy: of few encoders near the end it would go beyond it."""
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
 def _interval(found: Summary, over: str) -> Interval:

@@ -40,6 +40,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    **{sign: f"{{{sign}}}" for sign in "[*"},  # first in a row, they would be arguments of the line end before it
 }
 # What has a meaning in Markdown and HTML; an underscore within a word has none.
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")

@@ -126,31 +126,24 @@ def chosen_pairs(
         found: Array = pairs[ok]
         return found
 
-    def alike(pairs: Array) -> Array:
-        joined = np.asarray(edges[pairs[:, 0], pairs[:, 1]]).ravel() > 0
-        if labels is None:
-            return joined
-        known = (labels[pairs] >= 0).all(axis=1)
-        same: Array = labels[pairs[:, 0]] == labels[pairs[:, 1]]
-        return np.where(known, np.where(same, joined, False), False)
-
-    def unlike(pairs: Array) -> Array:
-        joined = np.asarray(edges[pairs[:, 0], pairs[:, 1]]).ravel() > 0
-        if labels is None:
-            return ~joined
-        known = (labels[pairs] >= 0).all(axis=1)
-        other: Array = labels[pairs[:, 0]] != labels[pairs[:, 1]]
-        return known & other & ~joined
+    def of_kind(pairs: Array, *, alike: bool) -> Array:
+        """Return the pairs that have an edge and one class, or neither; without classes edges alone tell."""
+        if not len(pairs):  # SciPy looks up no empty list
+            return pairs
+        kept = (np.asarray(edges[pairs[:, 0], pairs[:, 1]]).ravel() > 0) == alike
+        if labels is not None:
+            kept &= (labels[pairs] >= 0).all(axis=1)
+            kept &= (labels[pairs[:, 0]] == labels[pairs[:, 1]]) == alike
+        found: Array = pairs[kept]
+        return found
 
     random = numpy_generator(0, "report", "pairs")
     source, target = edges[anchors][:, anchors].nonzero()
-    linked = usable(np.stack([anchors[source], anchors[target]], axis=1))
-    linked = linked[alike(linked)] if len(linked) else linked
+    linked = of_kind(usable(np.stack([anchors[source], anchors[target]], axis=1)), alike=True)
     positive = _apart(random.permutation(linked)) if len(linked) else []
     close = usable(np.stack([np.repeat(anchors, near.shape[1]), near.ravel()], axis=1))
-    close = close[unlike(close)] if len(close) else close
-    anywhere = usable(random.choice(anchors, size=(4 * _CANDIDATES, 2)))
-    anywhere = anywhere[unlike(anywhere)] if len(anywhere) else anywhere
+    close = of_kind(close, alike=False)
+    anywhere = of_kind(usable(random.choice(anchors, size=(4 * _CANDIDATES, 2))), alike=False)
     close = np.concatenate([random.permutation(close), anywhere])[:_CANDIDATES]  # classes may lie far apart
     found = _solved(run, subgraphs, place, positive, "positive", page_rows)
     rivals = _solved(run, subgraphs, place, close.tolist(), "negative", page_rows)
@@ -165,8 +158,8 @@ def chosen_pairs(
     of_other = "of different classes, without an edge between them" if labels is not None else "without an edge"
     about = (
         f"Positive pairs: neighbours {by_class}, drawn at random. Hardest negatives: nodes {of_other}; "
-        f"of {_CANDIDATES} such pairs, drawn at random among nodes near by their vectors and, where these are too few, "
-        "among all, those whose subgraphs are cheapest to transport."
+        f"of {len(close):,} such pairs, drawn at random among nodes near by their vectors and, where these are too "
+        "few, among all, those whose subgraphs are cheapest to transport."
     )
     return [*found, *hardest], about
 

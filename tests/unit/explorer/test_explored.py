@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -15,9 +16,12 @@ from small_server import Reply, ask, serving
 
 import fossil
 from fossil.explorer.explored import ExploredRun
+from fossil.explorer.ids import Ids
 from fossil.explorer.routes import routes_of
 from fossil.explorer.serving import Server
+from fossil.explorer.table import Table
 from fossil.methods.fossil.parts import make_solver
+from fossil.report.columns import NodeColumn
 from fossil.report.subgraphs import settings_of
 from fossil.runs.run import Run
 from fossil.transport import FusedProblem
@@ -231,3 +235,22 @@ def test_nothing_but_the_run_folder_is_touched(run: Run) -> None:
     names = {path.name for path in run.path.iterdir()}
     assert {"layout.npz", "summary.json"} <= names and not any(name.endswith(".part") for name in names)
     assert {path.name for path in run.path.parent.iterdir()} == {"run"}
+
+
+def test_the_list_of_pairs_says_what_their_plans_cost(server: Server) -> None:
+    """Subgraphs are drawn at random, and otherwise where many are drawn at once."""
+    pairs = asked(server, "meta").json["runs"][0]["pairs"]
+    solved = [asked(server, f"transport?run=0&a={pair['a']}&b={pair['b']}").json["value"] for pair in pairs]
+    assert [pair["value"] for pair in pairs] == solved
+
+
+def test_a_table_of_categories_takes_no_more_memory_than_their_names() -> None:
+    """As an array of texts, each of these would take a megabyte."""
+    names = ("b" * 2**18, *(f"{number:06}" for number in range(20_000)), "a")
+    column = NodeColumn("kind", "kind", "", np.arange(len(names))[::-1], names)
+    table = Table(Ids(np.arange(len(names))), [column])
+    tracemalloc.start()
+    found = table.page(0, len(names), "kind", descending=False)
+    assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    tracemalloc.stop()
+    assert [cells[0] for cells in found.cells] == sorted(names)

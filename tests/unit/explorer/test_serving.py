@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import socket
+import socketserver
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from small_server import ask, ask_raw, serving
 
@@ -216,3 +218,31 @@ def test_numbers_and_texts_of_a_query() -> None:
     for name, below, most in (("rows", 3, 3), ("rows", 4, 2), ("text", 9, 9), ("empty", 9, 9)):
         with pytest.raises(RefusedError):
             query.numbers(name, below, most)
+
+
+def test_a_large_answer_is_sent_in_pieces_so_that_each_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that a connection may take is for each call of the system, however much is sent by it."""
+    content, sent = np.arange(10**6, dtype="<f4"), list[int]()
+    write = socketserver._SocketWriter.write
+
+    def watched(stream: socketserver._SocketWriter, piece: bytes) -> int:
+        sent.append(len(piece))
+        return write(stream, piece)
+
+    monkeypatch.setattr(socketserver._SocketWriter, "write", watched)
+    answer = Answer(content.data.cast("B"), "application/octet-stream")
+    with serving({"numbers": lambda query: answer}) as server:
+        assert ask(server, "numbers").body == content.tobytes()
+    assert max(sent) <= 2**16
+
+
+def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("fossil.explorer.serving._MOST_AT_ONCE", 1)
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with Server() as server:
+        with pytest.raises(RuntimeError):
+            server.process_request(None, None)
+        assert server._slots.acquire(blocking=False)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fossil
+from fossil.datasets.synthetic import csbm
+from fossil.evaluation.answers import Answers
 from fossil.report.columns import NodeColumn, columns_of
+from fossil.report.probe import describe_probe
 from fossil.runs.run import Run
 
 ROWS = [
@@ -57,3 +61,34 @@ def test_degrees_and_the_share_of_neighbours_of_the_same_class(columns: dict[str
     assert columns["degree"].values.tolist() == [2, 2, 3, 1, 0]
     np.testing.assert_allclose(columns["agreement"].values, [1 / 2, 0, 1 / 3, 0, np.nan])
     assert columns["agreement"].meta().missing == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (36.0, "36"),
+        (2021.0, "2021"),  # a year, perhaps
+        (1_234_567.0, "1,234,567"),
+        (-20_000.0, "-20,000"),
+        (2021.1705, "2021.17"),
+        (0.001, "0.001"),
+        (1e300, "1e+300"),
+        (np.nan, "none"),
+    ],
+)
+def test_a_number_is_shown_as_people_write_it(value: float, said: str) -> None:
+    assert NodeColumn("x", "x", "", np.array([value])).shown(0) == said
+
+
+def test_names_of_a_megabyte_are_shortened_wherever_they_are_told(tmp_path: Path) -> None:
+    graph = csbm(40, degree=4, features=3, seed=0)
+    graph = replace(graph, label_names=("a" * 2**20, "b"), feature_names=("c" * 2**20, "d", "e"))
+    fossil.embed(graph, method="features", out=tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    label, *others = columns_of(run)
+    assert label.names is not None and len(label.names[0]) < 3000 and label.names[1] == "b"
+    assert max(len(column.title) for column in others) < 3000
+    tested = np.ones(40, np.int64)
+    found = Answers(1, tested, tested, 1 - run.graph.labels, np.eye(2, dtype=np.int64))
+    probe = describe_probe(run.graph, found, np.arange(40))
+    assert max(map(len, (*probe.classes, *(each.truth + each.answer for each in probe.worst)))) < 6000

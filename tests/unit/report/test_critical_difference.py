@@ -35,6 +35,14 @@ def test_every_method_stands_in_it_and_few_graphs_are_warned_of(tmp_path: Path, 
     assert ("too few graphs" in drawn.replace("\n", " ")) == (graphs == 7)
 
 
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    scores = {name: {"g": place, "h": place} for place, name in enumerate(["$\\badmacro$", "\x1b[31m", "plain"])}
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw_critical_difference(tmp_path / "ranks.svg", mean_ranks(scores))
+    drawn = texts(tmp_path / "ranks.svg")
+    assert "$\\badmacro$  3.00" in drawn and "\\x1b[31m  2.00" in drawn
+
+
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
     ranks = mean_ranks({"a": {"g": 1.0, "h": 1.0}, "b": {"g": 0.0, "h": 0.0}})
     with pytest.raises(SettingError, match=r"\.png"):

@@ -146,3 +146,24 @@ def test_unknown_labels_have_an_entry_of_their_own(tmp_path: Path, monkeypatch: 
     labels[:3] = -1
     axes = drawn(tmp_path / "map.png", replace(made, graph=replace(made.graph, labels=labels)), monkeypatch)
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["unknown", "_a", "_b"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("vectors", [np.zeros((30, 4)), np.ones((30, 4)), np.outer(np.arange(1, 31), [1, -2, 3, 0.1])])
+@pytest.mark.parametrize("umap", [False, True])
+def test_vectors_of_one_direction_have_one_place(
+    vectors: np.ndarray, umap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """t-SNE ends the process on them."""
+    monkeypatch.setattr(fossil.report.layout, "_has_umap", lambda: umap)
+    positions, found = flatten(vectors.astype(np.float32))
+    assert (positions == np.zeros((30, 2))).all() and found == "the one direction that all vectors have"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_directions_are_told_apart_at_any_length(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fossil.report.layout, "_has_umap", lambda: False)
+    vectors, kind = clusters(10)
+    positions, _ = flatten((vectors * scale).astype(np.float32))
+    assert KNeighborsClassifier(n_neighbors=5).fit(positions, kind).score(positions, kind) > 0.95

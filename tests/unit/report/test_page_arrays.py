@@ -53,8 +53,17 @@ def test_places_fill_the_square_and_keep_their_shape() -> None:
 
 def test_cosines_of_pairs_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fossil.report.cosines._PAIRS", 2)  # two pairs at a time
-    vectors = np.random.default_rng(0).normal(size=(57, 6)).astype(np.float32)
+    lengths = 10 ** np.random.default_rng(1).uniform(-30, 30, size=(57, 1))  # their squares are beyond float32
+    vectors = (np.random.default_rng(0).normal(size=(57, 6)) * lengths).astype(np.float32)
     vectors[3] = 0
     a, b = np.array([0, 3, 9]), np.array([1, 2, 3])
     wanted = cosine_similarity(vectors.astype(np.float64))[a, b]
     np.testing.assert_allclose(cosines_between(vectors, a, b), wanted, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_at_the_ends_of_a_double_are_steps_apart() -> None:
+    values = np.array([-1.5e308, 0.0, np.nan, 1.5e308])
+    steps, step = number_steps(values, -1.5e308, 1.5e308)
+    assert steps.tolist() == [0, 32767, 65535, 65534] and np.isfinite(step)
+    assert step / 2 * 65534 == pytest.approx(1.5e308)

@@ -47,6 +47,12 @@ def test_markdown_keeps_cells_apart_and_notes_below() -> None:
     assert rows == [r"| a\|b_c | 30.00 ± 1 λ |", r"| \[bold\] |  |", "", "One note.", "", "Another."]
 
 
+def test_no_cell_of_latex_is_an_argument_of_the_line_end_before_it() -> None:
+    rows = [("first",), ("[2pt]",), ("*",)]
+    lines = render(Table("x", ("a",), rows, []), Format.LATEX).splitlines()
+    assert [line.strip() for line in lines[5:8]] == [r"first \\", r"{[}2pt] \\", r"{*} \\"]
+
+
 def test_latex_escapes_what_has_a_meaning_there() -> None:
     lines = render(TABLE, Format.LATEX).splitlines()
     assert lines[1:3] == ["% One note.", "% Another."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +109,10 @@ def test_a_method_without_subgraphs_is_compared_by_fossils_defaults(tmp_path: Pa
     fossil.embed(csbm(60, degree=6, features=4, seed=0), method="features", out=tmp_path / "run")
     settings, said = settings_of(Run.open(tmp_path / "run"))
     assert settings == ContrastSettings() and "compares no subgraphs" in said
+
+
+def test_as_many_pairs_are_said_to_be_tried_as_there_are(run: Run) -> None:
+    rows = np.arange(NODES)
+    alone = replace(subgraphs_of(sampler_of(run), rows), filled=rows < 1)
+    pairs, about = chosen_pairs(run, alone, rows, np.roll(rows, 1)[:, None], rows)
+    assert pairs == [] and "of 0 such pairs" in about

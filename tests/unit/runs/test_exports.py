@@ -263,3 +263,42 @@ def test_every_export_has_a_name_and_a_suffix() -> None:
     assert set(exporters()) == {"anndata", "csv", "numpy", "parquet", "tensorboard", "word2vec"}
     for kind in exporters().values():
         assert issubclass(kind, Exporter) and kind.suffix
+
+
+def test_names_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
+    vectors, trust = np.eye(2, dtype=np.float32), {"a\ud800": np.ones(2, np.float32)}
+    for to in EVERY:
+        with pytest.raises(RunError, match="half a character"):
+            Embeddings(np.array(["a", "b"]), vectors, None, channels=trust).export(to, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["id", "class", "channel", "feature"])
+def test_what_ends_a_text_in_hdf5_is_refused(result: FitResult, tmp_path: Path, where: str) -> None:
+    odd, graph = "a\0b", result.graph
+    ids = np.array([odd, *result.ids[1:].tolist()]) if where == "id" else result.ids
+    names = (odd, "cold") if where == "class" else CLASSES
+    features = (odd, *graph.feature_names[1:]) if where == "feature" else graph.feature_names
+    channels = {odd: np.ones(20, np.float32)} if where == "channel" else None
+    graph = replace(graph, ids=ids, label_names=names, feature_names=features)
+    with pytest.raises(RunError, match=r"a\\x00b' cannot be written in HDF5"):
+        replace(result, ids=ids, graph=graph, channels=channels).export("anndata", tmp_path / "out.h5ad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_of_an_odd_name_is_exported(result: FitResult, tmp_path: Path) -> None:
+    import anndata
+
+    odd = replace(result, graph=replace(result.graph, name="caf\udce9\0"))
+    with pytest.warns(FossilWarning):
+        for to in EVERY:
+            odd.export(to, tmp_path / to)
+    assert anndata.read_h5ad(tmp_path / "anndata").uns["graph"] == r"caf\udce9\x00"
+
+
+def test_a_class_without_a_name_is_not_an_unknown_one(result: FitResult, tmp_path: Path) -> None:
+    folder = replace(result, graph=replace(result.graph, label_names=("", "cold"))).export(
+        "tensorboard", tmp_path / "x"
+    )
+    lines = (folder / "metadata.tsv").read_text().splitlines()[1:]
+    assert [line.split("\t")[1] for line in lines] == [*["", "cold"] * 9, "", "unknown"]

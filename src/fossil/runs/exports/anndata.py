@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fossil.errors import SettingError
+from fossil.errors import RunError, SettingError
+from fossil.printable import printable
 from fossil.runs.exports.base import Exporter, Subject
 
 VECTORS, EDGES = "X_fossil", "edges"
@@ -32,11 +33,21 @@ class AnndataExporter(Exporter):
 
     @classmethod
     def write(cls, subject: Subject, path: Path, suffix: str) -> None:
-        """Write it; without a graph there are neither features nor edges."""
+        """Write it; without a graph there are neither features nor edges.
+
+        Raises:
+            RunError: a text holds what no text in HDF5 can.
+        """
         import pandas as pd
         from anndata import AnnData
 
         graph = subject.graph
+        for text in (*subject.texts, *(() if graph is None else graph.feature_names)):
+            if "\0" in text or text.encode(errors="replace").decode() != text:
+                raise RunError(
+                    f"{text!r} cannot be written in HDF5: it holds the sign NUL, or half a character.",
+                    remedy="Take another format, such as csv, or rename it and train anew.",
+                )
         known: dict[str, Any] = {
             name: pd.Categorical(column) if isinstance(column, list) else column
             for name, column in subject.columns.items()
@@ -48,5 +59,5 @@ class AnndataExporter(Exporter):
             var=pd.DataFrame(index=pd.Index(list(names), dtype=object)),
             obsm={VECTORS: np.ascontiguousarray(subject.vectors)},
             obsp={} if graph is None else {EDGES: graph.adjacency},
-            uns={"graph": subject.name},
+            uns={"graph": printable(subject.name)},
         ).write_h5ad(path)

@@ -51,6 +51,14 @@ class Subject:
             known["fusion"] = self.found.fusion
         return known | {f"{CHANNEL}{name}": shares for name, shares in (self.found.channels or {}).items()}
 
+    @property
+    def texts(self) -> Iterator[str]:
+        """The ids, the names of columns, and the classes."""
+        yield from (*self.ids, *self.columns)
+        for column in self.columns.values():
+            if isinstance(column, list):
+                yield from (text for text in column if text is not None)
+
 
 class Exporter(ABC):
     """One form in which vectors leave.

@@ -79,10 +79,7 @@ def _among(found: Embeddings, graph: Graph) -> Graph:
 
 def _check_text(subject: Subject) -> None:
     """Raise RunError for a text that holds half a character, which no file in UTF-8 can."""
-    texts = [*subject.ids]
-    for column in subject.columns.values():
-        texts += [text for text in column if text is not None] if isinstance(column, list) else []
-    for text in texts:
+    for text in subject.texts:
         try:
             text.encode()
         except UnicodeEncodeError as error:

@@ -34,7 +34,7 @@ class TensorboardExporter(Exporter):
             if columns:  # the projector takes the first line for names where there are several columns, and only there
                 stream.write("\t".join(map(printable, ["id", *subject.columns])) + "\n")
             for cells in zip(subject.ids, *columns, strict=True):
-                stream.write("\t".join(printable(cell or "unknown") for cell in cells) + "\n")
+                stream.write("\t".join("unknown" if cell is None else printable(cell) for cell in cells) + "\n")
         paths = {"tensor_name": subject.name, "tensor_path": _TENSORS, "metadata_path": _METADATA}
         lines = [f"  {key}: {json.dumps(printable(value))}\n" for key, value in paths.items()]
         (path / _CONFIG).write_text(f"embeddings {{\n{''.join(lines)}}}\n", encoding="utf-8")
