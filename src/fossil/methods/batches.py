@@ -119,8 +119,8 @@ class ConvolutionRows:
         if self.kept is None and deepest:
             for depth in range(deepest):
                 self.kept = self._spread_on(depth)
-        parts = [NodeVectors(self._layer(deepest, *part)) for part in self._stretches(first, last)]
-        return joined(parts)
+        parts = (NodeVectors(self._layer(deepest, *part)) for part in self._stretches(first, last))
+        return joined(parts, last - first)
 
     def _spread_on(self, depth: int) -> Tensor:
         """Return H W for the layer after `depth`, of every node (N×D)."""

@@ -39,9 +39,8 @@ class FossilRows:
     @torch.no_grad()
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""
-        if self.kept is None:
-            self.kept = self._first_layer()
-        return joined([self._stretch(*part, self.kept) for part in self._stretches(first, last)])
+        kept = self.kept = self._first_layer() if self.kept is None else self.kept
+        return joined((self._stretch(*part, kept) for part in self._stretches(first, last)), last - first)
 
     def _first_layer(self) -> Tensor:
         """Return what the second layer sums over, for every node (N×D)."""

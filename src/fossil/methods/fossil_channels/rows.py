@@ -49,7 +49,7 @@ class ChannelRows:
     @torch.no_grad()
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`, and what they trust."""
-        return joined([self._stretch(*part) for part in self._stretches(first, last)])
+        return joined((self._stretch(*part) for part in self._stretches(first, last)), last - first)
 
     def _stretch(self, first: int, last: int) -> NodeVectors:
         method, features = self.method, self.graph.store.features
