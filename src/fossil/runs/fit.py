@@ -136,7 +136,7 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     with lack_of_memory_as(_too_large(kind, config.settings, graph)):
         model = kind.build(config.settings, graph.num_features, config.seed).to(device)
         _check_ranks(model, graph, ranks)
-        how = prepare(model, graph, training, device)
+        how = prepare(model, graph, training, device, ranks)
         model.check_trainable(how.graph)
     if how.is_sampled:
         settled = replace(config, training=training.updated({"sampled": "always"}))

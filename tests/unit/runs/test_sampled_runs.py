@@ -15,6 +15,7 @@ from fossil.errors import FossilError, GraphError, SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil import FossilV2
+from fossil.ops.ranks import Ranks
 from fossil.runs import fit as fitting
 from fossil.runs import preparation
 from fossil.runs.conversion import convert
@@ -22,6 +23,7 @@ from fossil.runs.fit import fit
 from fossil.runs.parts import read_parts, vectors_of, write_parts
 from fossil.runs.plan import plan_run
 from fossil.training.progress import Silent
+from fossil.training.trainer import TrainingSettings
 
 # Three epochs on a random graph leave λ where it may be; what that says about edges is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(hardly uses the edges|collapsed)")
@@ -78,6 +80,28 @@ def test_samples_are_taken_where_the_whole_does_not_fit(monkeypatch: pytest.Monk
         with pytest.raises(GraphError, match=f"needs the whole graph on cpu: .*{why}") as refused:
             fit(planned(method=method, **training))
         assert remedy in refused.value.remedy
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_several_processes_take_the_same_steps_whichever_has_less_memory(
+    monkeypatch: pytest.MonkeyPatch, short: bool
+) -> None:
+    """Here one process of two: the other answers that it has less room, or enough."""
+    kind, two, asked = FossilV2, Ranks(0, 2), list[int]()
+    model = kind.build(kind.configure(None, SMALL), 5, 0)
+
+    def most(ranks: Ranks, number: int) -> int:
+        assert ranks is two
+        asked.append(number)
+        return max(number, int(short))
+
+    monkeypatch.setattr(preparation, "most", most)
+    training, device = TrainingSettings(device="cpu"), torch.device("cpu")
+    found = preparation.prepare(model, graph(), training, device, two)
+    assert found.is_sampled is short and asked == [0]
+    assert not short or "does not fit beside another process" in found.describe(5)
+    monkeypatch.setattr(preparation, "whole_bytes", lambda graph: 1 << 60)
+    assert preparation.prepare(model, graph(), training, device, two).is_sampled and asked == [0, 1]
 
 
 def test_a_run_on_batches_says_how_many_nodes_a_step_is_around() -> None:
