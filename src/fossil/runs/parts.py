@@ -79,7 +79,7 @@ def read_parts(folder: Path) -> Iterator[dict[str, Any]]:
 def remove_parts(folder: Path) -> None:
     """Remove the parts in a folder, what a killed process was writing of them, and the folder if that was all."""
     with writing(folder):
-        for path in [*folder.glob("part-*.npz"), *folder.glob(".part*.part"), folder / ABOUT]:
+        for path in [*folder.glob("part-*.npz"), *folder.glob(".part*.part"), *folder.glob(ABOUT)]:
             path.unlink(missing_ok=True)
     with suppress(OSError):
         folder.rmdir()
