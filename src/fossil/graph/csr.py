@@ -96,3 +96,21 @@ def ranges(before: Array, most: int) -> Iterator[tuple[int, int]]:
         last = min(rows, max(first + 1, last))
         yield first, last
         first = last
+
+
+def both_ways(forward: Csr, backward: Csr) -> Iterator[tuple[Array, Array, int]]:
+    """Yield the same rows of both directions as sorted numbers, a pair each, with N."""
+    nodes = len(forward.indptr) - 1
+    for start, stop in forward.ranges():
+        # A range of rows that holds few pairs in one direction may hold many in the other.
+        for first, last in ranges(backward.indptr[start : stop + 1], EDGES_AT_ONCE):
+            rows = (each.rows(start + first, start + last) for each in (forward, backward))
+            ahead, back = (row * nodes + listed for row, listed in rows)
+            yield ahead, back, nodes
+
+
+def union(forward: Csr, backward: Csr, *, loops: bool) -> Iterator[tuple[Array, Array]]:
+    """Yield the edges of both directions together as rows and what they list, self loops among them or not."""
+    for ahead, back, nodes in both_ways(forward, backward):
+        row, listed = np.divmod(np.union1d(ahead, back), nodes)
+        yield (row, listed) if loops else (row[row != listed], listed[row != listed])

@@ -17,14 +17,12 @@ from fossil.methods.base import Method, NodeVectors, joined
 from fossil.nn.blocks import LoopedBlock
 from fossil.nn.convolution import GraphConvolution
 from fossil.sampling.batches import NodeBatches
-from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.rows import NUMBERS, RowOperator, entries_at_once, stretches
 from fossil.sampling.store import GraphStore, Sight, room
 
 Prepared = TypeVar("Prepared")
 
 BATCH_NODES = 2_000
-_NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 28}  # of a stretch's widest tensor
-_ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
 _TENSORS = 6  # of rows times width that a layer of a step keeps in each encoding, gradients included
 _LOADED = 1 << 28  # what the first step loads
 
@@ -119,8 +117,8 @@ class ConvolutionRows:
         if self.kept is None and deepest:
             for depth in range(deepest):
                 self.kept = self._spread_on(depth)
-        parts = [NodeVectors(self._layer(deepest, *part)) for part in self._stretches(first, last)]
-        return joined(parts)
+        parts = (NodeVectors(self._layer(deepest, *part)) for part in self._stretches(first, last))
+        return joined(parts, last - first)
 
     def _spread_on(self, depth: int) -> Tensor:
         """Return H W for the layer after `depth`, of every node (N×D)."""
@@ -140,6 +138,6 @@ class ConvolutionRows:
         return finish(self.operator.times(first, last, self.kept))
 
     def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
-        kind = self.graph.device.type
-        rows = max(1, _NUMBERS[kind] // max(layer.weight.shape[1] for layer in self.layers))
-        return list(stretches(self.operator.pattern, first, last, rows, _ENTRIES[kind]))
+        device, width = self.graph.device, max(layer.weight.shape[1] for layer in self.layers)
+        entries = entries_at_once(self.graph.store.features, width, device)
+        return list(stretches(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))

@@ -182,7 +182,11 @@ def gathered_sum(crow: Tensor, col: Tensor, values: Tensor, dense: Tensor) -> Te
         short = torch.int32 if max(len(col), len(dense)) < 1 << 31 else torch.int64
         plan = triton("sparse").make_plan(crow.to(short), col.to(short))
         return _planned_product(plan, values, dense)
-    known = dense.to(torch.promote_types(dense.dtype, torch.float32))
+    kind = torch.promote_types(dense.dtype, torch.float32)
+    if dense.dtype != kind:  # of rows that may be those of a whole graph, only those that are asked for become wider
+        asked, col = torch.unique(col, return_inverse=True)
+        dense = dense.index_select(0, asked)
+    known = dense.to(kind)
     return _csr_product(crow, col.to(crow.dtype), values.to(known.dtype), (rows, len(known)), known)
 
 

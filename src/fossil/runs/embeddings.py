@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fossil.errors import FossilError, UnknownNodeError
+from fossil.graph.blocks import blocks
 from fossil.graph.graph import Array, Graph
 from fossil.methods.base import Method, NodeVectors
 from fossil.runs.config import RunConfig
@@ -19,6 +20,8 @@ from fossil.training.divergence import first_not_finite
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_ROWS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,15 +199,23 @@ def as_arrays(encoded: NodeVectors, first: int = 0) -> tuple[Array, Array | None
 
 def not_finite(found: Embeddings) -> str | None:
     """Return in words what is NaN or infinite among vectors and what comes with them; None where nothing is."""
-    wrong = {"the vectors": ~np.isfinite(found.vectors).all(axis=1)}
-    if found.fusion is not None:
-        wrong["λ"] = ~np.isfinite(found.fusion)
-    wrong |= {f"the trust in channel {name}": ~np.isfinite(each) for name, each in (found.channels or {}).items()}
-    named = next((name for name, rows in wrong.items() if rows.any()), None)
-    if named is None:
-        return None
-    rows = np.flatnonzero(wrong[named])
-    return f"{named} of {len(rows):,} of {len(found):,} nodes, the first {str(found.ids[rows[0]])!r}"
+    arrays = {"the vectors": found.vectors} | ({} if found.fusion is None else {"λ": found.fusion})
+    arrays |= {f"the trust in channel {name}": each for name, each in (found.channels or {}).items()}
+    for named, array in arrays.items():
+        rows = _rows_not_finite(array)
+        if len(rows):
+            return f"{named} of {len(rows):,} of {len(found):,} nodes, the first {str(found.ids[rows[0]])!r}"
+    return None
+
+
+def _rows_not_finite(values: Array, *, squared: bool = False) -> Array:
+    """Return the rows (of N, or N×D) that are not finite, or whose squared length is not; found in blocks of rows."""
+    found = [np.empty(0, np.int64)]
+    for part in blocks(len(values), _ROWS_AT_ONCE):
+        rows = values[part].reshape(part.stop - part.start, -1)
+        finite = np.isfinite(np.square(rows).sum(axis=1)) if squared else np.isfinite(rows).all(axis=1)
+        found.append(part.start + np.flatnonzero(~finite))
+    return np.concatenate(found)
 
 
 def fault_of(method: Method[Any], graph: Graph, encoded: NodeVectors) -> str | None:
@@ -218,5 +229,5 @@ def fault_of(method: Method[Any], graph: Graph, encoded: NodeVectors) -> str | N
     if wrong is not None or bad is not None or not method.trained:
         return wrong or bad
     with np.errstate(over="ignore"):
-        long = ~np.isfinite(np.square(vectors).sum(axis=1))
-    return f"the length of {np.count_nonzero(long):,} of {len(long):,} vectors" if long.any() else None
+        long = _rows_not_finite(vectors, squared=True)
+    return f"the length of {len(long):,} of {len(vectors):,} vectors" if len(long) else None

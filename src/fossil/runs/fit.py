@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fossil.errors import GraphError, RunError, SettingError
+from fossil.graph.blocks import blocks
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method, NodeVectors, joined
 from fossil.methods.registry import Kind
@@ -135,7 +136,7 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     with lack_of_memory_as(_too_large(kind, config.settings, graph)):
         model = kind.build(config.settings, graph.num_features, config.seed).to(device)
         _check_ranks(model, graph, ranks)
-        how = prepare(model, graph, training, device)
+        how = prepare(model, graph, training, device, ranks)
         model.check_trainable(how.graph)
     if how.is_sampled:
         settled = replace(config, training=training.updated({"sampled": "always"}))
@@ -151,10 +152,11 @@ def _embedded(plan: Plan, model: Method[Any], prepared: Any) -> NodeVectors:
     assert isinstance(model, TrainsOnSamples)
     rows, ids = model.embedding(prepared), plan.graph.ids
     if plan.out is None:
-        return joined([rows.rows(first, min(first + ROWS, len(ids))).on_host() for first in range(0, len(ids), ROWS)])
+        parts = (rows.rows(part.start, part.stop).on_host() for part in blocks(len(ids), ROWS))
+        return joined(parts, len(ids))
     folder = plan.out / PARTS
     write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}")
-    return joined([vectors_of(part) for part in read_parts(folder)])
+    return joined(map(vectors_of, read_parts(folder)), len(ids))
 
 
 def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:
@@ -191,11 +193,9 @@ def _write_results(plan: Plan, result: FitResult, summary: Mapping[str, Any]) ->
     assert plan.out is not None
     write_embeddings(plan.out, result)
     about = {"num_features": plan.graph.num_features, "method": plan.kind.name}
-    if (plan.out / PARTS).is_dir():
-        remove_parts(plan.out / PARTS)
-        (plan.out / PARTS).rmdir()
     save_tensors(plan.out / "weights.safetensors", result.method.state_dict(), about)
     write_json(plan.out / "summary.json", sealed({**summary, "files": digests(plan.out)}))
+    remove_parts(plan.out / PARTS)  # last: whoever is killed before goes on with them
 
 
 def _check_loggers(kind: Kind, loggers: Sequence[Logger], out: Path | None) -> None:

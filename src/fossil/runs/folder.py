@@ -13,6 +13,7 @@ embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where p
 neighbours.usearch      index of neighbours among many vectors, made when first asked for; neighbours.json: of which
 summary.json            written last: a folder that has it is finished, and its files are those whose SHA-256 it has
 layout.npz              where each node stands on a map, once somebody looked; of the vectors whose SHA-256 it has
+parts/                  vectors of nodes one stretch after the other, until all are in embeddings.npz
 run.lock                while a process writes there
 """
 
@@ -21,11 +22,12 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from fossil.errors import RunError
+from fossil.graph.blocks import blocks
 from fossil.graph.disk import MANIFEST, DiskGraph
 from fossil.graph.graph import Graph
 from fossil.neighbours.approximate import ABOUT, INDEX
@@ -34,6 +36,7 @@ from fossil.runs.checkpoints import CHECKPOINT
 from fossil.runs.config import CONFIG, RunConfig
 from fossil.runs.embeddings import Embeddings
 from fossil.runs.lock import LOCK
+from fossil.runs.parts import PARTS, remove_parts
 from fossil.storage import read_json, reading, sha256, write_arrays, write_atomically, write_json, write_yaml, writing
 
 SEAL = "sha256"
@@ -103,6 +106,7 @@ def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
         )
     # The configuration goes last, so that a half-emptied folder is still known as a run.
     withdraw_results(path)
+    remove_parts(path / PARTS)
     for name in reversed(FILES):
         with writing(path / name):
             (path / name).unlink(missing_ok=True)
@@ -212,8 +216,17 @@ def write_embeddings(path: Path, found: Embeddings) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         return
-    columns = {"id": found.ids} | {f"v{i}": np.ascontiguousarray(column) for i, column in enumerate(found.vectors.T)}
-    write_atomically(path / "embeddings.parquet", lambda stream: pq.write_table(pa.table(columns | beside), stream))
+
+    def table(rows: slice) -> Any:
+        vectors = {f"v{i}": np.ascontiguousarray(column) for i, column in enumerate(found.vectors[rows].T)}
+        return pa.table({"id": found.ids[rows]} | vectors | {name: each[rows] for name, each in beside.items()})
+
+    def write(stream: BinaryIO) -> None:
+        with pq.ParquetWriter(stream, table(slice(0, 0)).schema) as writer:
+            for rows in blocks(len(found)):  # columns are copies of rows: never of all at once
+                writer.write_table(table(rows))
+
+    write_atomically(path / "embeddings.parquet", write)
 
 
 def _refuse_file(path: Path) -> None:

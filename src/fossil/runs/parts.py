@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from fossil.errors import FossilError
 from fossil.graph.graph import Array
 from fossil.methods.base import Method, NodeVectors
-from fossil.storage import read_arrays, read_json, write_arrays, write_json
+from fossil.storage import read_arrays, read_json, write_arrays, write_json, writing
 from fossil.training.capabilities import EmbedsRows
 
 ABOUT = "parts.json"
@@ -47,7 +48,6 @@ def write_parts(
         size: nodes of a part.
         told: is told how many parts there are so far, and of how many.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     about = {"identity": identity, "nodes": len(ids), "size": size}
     if _read_about(folder) != about:
         remove_parts(folder)
@@ -77,9 +77,12 @@ def read_parts(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the parts in a folder, and nothing else."""
-    for path in [*folder.glob("part-*.npz"), folder / ABOUT]:
-        path.unlink(missing_ok=True)
+    """Remove the parts in a folder, what a killed process was writing of them, and the folder if that was all."""
+    with writing(folder):
+        for path in [*folder.glob("part-*.npz"), *folder.glob(".part*.part"), *folder.glob(ABOUT)]:
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def weights_digest(method: Method[Any]) -> str:

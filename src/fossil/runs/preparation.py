@@ -12,7 +12,9 @@ from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
 from fossil.methods.base import Method
 from fossil.methods.registry import Kind, methods
+from fossil.ops.ranks import ALONE, Ranks
 from fossil.training.capabilities import DrawsBatches, TrainsOnSamples, is_out_of_memory, step_memory
+from fossil.training.distributed import most
 from fossil.training.memory import free_memory
 from fossil.training.placement import Placed, host_store, place
 from fossil.training.trainer import TrainingSettings
@@ -42,35 +44,47 @@ class Prepared(NamedTuple):
         return f"sampled: steps read the surroundings of {nodes}, {shown}{self.reason}; {where}"
 
 
-def prepare(model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device) -> Prepared:
-    """Bring a graph to where a method trains on it.
+def prepare(
+    model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device, ranks: Ranks = ALONE
+) -> Prepared:
+    """Bring a graph to where a method trains on it: in every one of several processes in the same way.
 
     Raises:
         SettingError: it is to be trained on samples, and cannot be.
         GraphError: the whole graph does not fit, and there is no other way; before any memory is taken.
     """
     if training.sampled == "always":
-        return _sampled(model, graph, training, device, "")
-    why = _why_whole(model)
-    other = training.sampled == "auto" and why is None
-    free, least = free_memory(device), whole_bytes(graph)
-    if free is not None and least > free:
-        if not other:
+        return _sampled(model, graph, training, device, "", ranks)
+    why, free = _why_whole(model), free_memory(device)
+    if training.sampled != "auto" or why is not None:
+        if free is not None and whole_bytes(graph) > free:
             raise _does_not_fit(type(model), graph, device, free, why)
-        return _sampled(model, graph, training, device, f", because the whole graph takes {in_bytes(least)}")
+        return Prepared(model.prepare(graph, device))
+    whole, reason = _whole(model, graph, device, free)
+    # Steps on all and steps on parts draw other numbers: where one process has no room for all, none takes it.
+    if not most(ranks, int(whole is None)):
+        return Prepared(whole)
+    whole = None
+    gc.collect()
+    return _sampled(model, graph, training, device, reason or _FOR_OTHERS, ranks)
+
+
+def _whole(model: Method[Any], graph: Graph, device: torch.device, free: int | None) -> tuple[Any, str]:
+    """Return the whole graph as a method trains on it; or None where it does not fit, and why."""
+    least = whole_bytes(graph)
+    if free is not None and least > free:
+        return None, f", because the whole graph takes {in_bytes(least)}"
     try:
         whole = model.prepare(graph, device)
     except Exception as error:
-        if not (other and is_out_of_memory(error)):
+        if not is_out_of_memory(error):
             raise
-        return _sampled(model, graph, training, device, ", because the whole graph does not fit")
+        return None, ", because the whole graph does not fit"
     needed = step_memory(model, whole) or 0.0
-    if other and free is not None and needed > (left := free_memory(device) or 0):
-        del whole
-        gc.collect()
-        reason = f", because a step on the whole graph takes {needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
-        return _sampled(model, graph, training, device, reason)
-    return Prepared(whole)
+    if free is not None and needed > (left := free_memory(device) or 0):
+        there = f"{needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
+        return None, f", because a step on the whole graph takes {there}"
+    return whole, ""
 
 
 def check_whole(kind: Kind, graph: Graph, training: TrainingSettings, device: torch.device) -> None:
@@ -105,6 +119,7 @@ def _how_to_sample() -> str:
     return f"Use a method that can train on parts of a graph (--method {fit})."
 
 
+_FOR_OTHERS = ", because the whole graph does not fit beside another process of this training"
 _WHOLE = ("fossil", "fossil_channels")  # their defaults contrast a node with all; their v2 does not
 
 
@@ -142,7 +157,7 @@ def _why_whole(model: Method[Any]) -> str | None:
 
 
 def _sampled(
-    model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device, reason: str
+    model: Method[Any], graph: Graph, training: TrainingSettings, device: torch.device, reason: str, ranks: Ranks
 ) -> Prepared:
     check_whole(type(model), graph, training, device)
     assert isinstance(model, TrainsOnSamples)
@@ -160,6 +175,6 @@ def _sampled(
     fan_out = training.fan_out or None
     trial = model.prepare_sampled(store, device, fan_out)
     step = step_memory(model, trial) or 0.0
-    store, places = place(store, device, step, on_disk=on_disk)
+    store, places = place(store, device, step, on_disk=on_disk, ranks=ranks)
     moved = trial if device.type == "cpu" else model.prepare_sampled(store, device, fan_out)
     return Prepared(moved, True, tuple(places), reason)

@@ -46,9 +46,14 @@ def summarize(result: FitResult, encoded: NodeVectors, epochs: int, preset: str)
         if summary["structure_share"]["mean"] < _IGNORED:
             findings.append(_edges_ignored(result, summary["lambda"], summary["structure_share"]["mean"]))
     if result.channels is not None and encoded.channel_shares is not None:
-        first = np.array(list(result.channels))[np.argmax(list(result.channels.values()), axis=0)]
+        first = np.argmax(list(result.channels.values()), axis=0)
+        places = {name: place for place, name in enumerate(result.channels)}
         summary["channels"] = {
-            name: {"share": share, "first_of": float((first == name).mean()), **_distribution(result.channels[name])}
+            name: {
+                "share": share,
+                "first_of": float((first == places[name]).mean()),
+                **_distribution(result.channels[name]),
+            }
             for name, share in encoded.channel_shares.items()
         }
     for finding in findings:

@@ -12,6 +12,18 @@ from fossil.ops.sparse import gathered_sum
 from fossil.sampling.neighbourhoods import Pattern, Scaling
 from fossil.sampling.store import FeatureRows, take_rows
 
+NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 27}
+"""Numbers of the widest tensor that has a row for each node of a stretch."""
+ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}
+"""Neighbours of a stretch."""
+_GATHERED = {"cpu": 1 << 28, "cuda": 1 << 31}  # numbers of the widest tensor that has a row for each of them
+
+
+def entries_at_once(features: FeatureRows, width: int, device: torch.device) -> int:
+    """Return how many neighbours a stretch may have where their features are read, and made `width` columns wide."""
+    columns = max(width, features.shape[1] if isinstance(features.data, Tensor) else 1)
+    return max(1, min(ENTRIES[device.type], _GATHERED[device.type] // columns))
+
 
 @dataclass(frozen=True, eq=False)
 class RowOperator:

@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from fossil.graph.blocks import index_dtype
+from fossil.graph.csr import Csr, union
 from fossil.graph.disk import DiskGraph
 from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
@@ -146,7 +149,10 @@ class GraphStore:
         if "in" in sights and not graph.is_directed:
             patterns["in"] = patterns["out"]
         if "both" in sights:
-            patterns["both"] = _pattern(undirected(graph.adjacency))
+            if isinstance(graph, DiskGraph):
+                patterns["both"] = _union(graph)
+            else:
+                patterns["both"] = _pattern(undirected(graph.adjacency))
         return cls({sight: patterns[sight] for sight in sights}, rows)
 
     @property
@@ -238,6 +244,20 @@ def _inverse(totals: Tensor) -> Tensor:
 def _pattern(matrix: sp.csr_array) -> Pattern:
     ordered = matrix.sorted_indices()
     return _mapped(ordered.indptr, ordered.indices)
+
+
+def _union(graph: DiskGraph) -> Pattern:
+    """Return whom each node sees either way, itself left out; nothing but this is made in memory."""
+    ways = Csr(graph.out_indptr, graph.out_indices), Csr(graph.in_indptr, graph.in_indices)
+    # What is not written to of an empty array takes no memory.
+    col, degrees = np.empty(2 * graph.num_edges, index_dtype(graph.num_nodes)), np.zeros(graph.num_nodes + 1, np.int64)
+    filled = 0
+    for row, listed in union(*ways, loops=False):
+        col[filled : filled + len(listed)] = listed
+        filled += len(listed)
+        if len(row):
+            degrees[row[0] + 1 : row[-1] + 2] += np.bincount(row - row[0])
+    return Pattern(torch.from_numpy(degrees.cumsum()), torch.from_numpy(col[:filled]))
 
 
 def _has_loops(pattern: Pattern) -> bool:

@@ -10,7 +10,9 @@ import torch
 
 from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
+from fossil.ops.ranks import ALONE, Ranks
 from fossil.sampling.store import GraphStore, Sight, free_bytes
+from fossil.training.distributed import most
 
 Where = Literal["the card", "pinned host memory", "memory", "disk"]
 
@@ -39,7 +41,9 @@ class Placed:
         )
 
 
-def place(store: GraphStore, device: torch.device, step: float, *, on_disk: bool) -> tuple[GraphStore, list[Placed]]:
+def place(
+    store: GraphStore, device: torch.device, step: float, *, on_disk: bool, ranks: Ranks = ALONE
+) -> tuple[GraphStore, list[Placed]]:
     """Move a graph's arrays to where there is room for them beside a step, edges first; return where they are.
 
     Args:
@@ -47,6 +51,8 @@ def place(store: GraphStore, device: torch.device, step: float, *, on_disk: bool
         device: where steps are computed.
         step: bytes that a step takes there.
         on_disk: whether the arrays are mapped from files.
+        ranks: the processes that train; what one of them has no room for lies on the card of none, because what is
+            drawn depends on where the edges are.
     """
     sizes = {"edges": store.edge_bytes, "features": store.features.bytes}
     here: Where = "disk" if on_disk else "memory"
@@ -56,14 +62,19 @@ def place(store: GraphStore, device: torch.device, step: float, *, on_disk: bool
     left = (1 - _LEFT_FREE) * (free or 0) - step
     placed: list[Placed] = []
     for name, size in sizes.items():
-        if size <= left:
+        if not most(ranks, int(size > left)):
             store, where, left = store.moved(name, device), "the card", left - size
-        elif name == "features" and (host is None or size <= (1 - _LEFT_FREE) * host):
+        elif name == "features" and (host is None or _pinned(size) <= (1 - _LEFT_FREE) * host):
             store, where = store.pinned(), "pinned host memory"
         else:
             where = here
         placed.append(Placed(name, size, where))  # type: ignore[arg-type]
     return store, placed
+
+
+def _pinned(size: int) -> int:
+    """Return what so many bytes take in pinned memory: PyTorch rounds them up to a power of two."""
+    return 1 << max(0, size - 1).bit_length()
 
 
 def host_store(graph: Graph, sights: Sequence[Sight]) -> tuple[GraphStore, bool]:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fossil.nn import contrast
 from fossil.nn.contrast import effective_rank, sampled_rank, subgraph_contrast
 from fossil.ops.infonce import node_contrast
 
@@ -176,3 +177,10 @@ def test_effective_rank_is_the_participation_of_the_singular_values() -> None:
 
 def test_effective_rank_of_nothing_but_zeros_is_finite() -> None:
     assert math.isfinite(effective_rank(torch.zeros(5, 3)).item())
+
+
+def test_the_rank_of_many_rows_is_found_in_blocks_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = torch.randn(70, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.3
+    whole = effective_rank(rows)
+    monkeypatch.setattr(contrast, "_ROWS_AT_ONCE", 16)
+    torch.testing.assert_close(effective_rank(rows), whole, rtol=1e-12, atol=0)

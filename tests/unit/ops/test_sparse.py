@@ -6,7 +6,7 @@ from torch import Tensor
 
 from fossil.ops.edges import edge_attention, edge_products
 from fossil.ops.features import FeatureMatrix, dense_is_faster, dropout
-from fossil.ops.sparse import SparseMatrix, multiply, multiply_transposed
+from fossil.ops.sparse import SparseMatrix, gathered_sum, multiply, multiply_transposed
 
 
 def random(seed: int = 0) -> torch.Generator:
@@ -49,6 +49,23 @@ def test_product_and_both_gradients_are_those_of_the_dense_product(shape: tuple[
         gradients.append((values.grad, dense.grad))
     torch.testing.assert_close(products[0], products[1], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_sum_over_rows_of_any_type_is_float32_at_least(kind: torch.dtype) -> None:
+    matrix = pattern(9, 13)
+    dense, values = torch.randn(13, 4, generator=random(3)).to(kind), matrix.values.float()
+    found = gathered_sum(matrix.crow, matrix.col.int(), values, dense)
+    assert found.dtype == torch.promote_types(kind, torch.float32)
+    torch.testing.assert_close(found, filled(matrix, values).to(found.dtype) @ dense.to(found.dtype))
+
+
+def test_a_sum_widens_no_row_that_it_does_not_ask_for() -> None:
+    """As many rows as no memory has, all of them one and the same."""
+    dense = torch.ones(1, 4, dtype=torch.float16).expand(1 << 42, 4)
+    crow, col = torch.tensor([0, 2, 2, 3]), torch.tensor([7, (1 << 42) - 1, 7])
+    found = gathered_sum(crow, col, torch.tensor([1.0, 2.0, 4.0]), dense)
+    assert found.tolist() == [[3.0] * 4, [0.0] * 4, [4.0] * 4]
 
 
 def test_product_passes_finite_differences_in_values_and_dense() -> None:

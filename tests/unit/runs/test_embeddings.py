@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import pytest
 
 import fossil
 from fossil.errors import FossilError, GraphError
-from fossil.runs.embeddings import Embeddings, FitResult
+from fossil.graph.blocks import blocks
+from fossil.runs import embeddings, folder
+from fossil.runs.embeddings import Embeddings, FitResult, not_finite
+from fossil.runs.folder import write_embeddings
 
 TEXT, NUMBERS = np.array(["007", "b", "ü"]), np.array([30, 10, 20])
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -94,3 +98,30 @@ def test_vectors_that_a_run_makes_are_shown_in_one_line_too(tmp_path: Any) -> No
     source = "csbm:nodes=30,features=6"
     fossil.embed(source, method="dgi", epochs=1, settings={"width": 4}, device="cpu", out=tmp_path / "run")
     assert repr(fossil.load(tmp_path / "run").embed(source)) == "NewEmbeddings(nodes=30, width=4)"
+
+
+def many(rows: int = 23) -> Embeddings:
+    vectors = np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32)
+    names = np.array([f"n{row}" for row in range(rows)])
+    return Embeddings(names, vectors, vectors[:, 0].copy(), channels={"low": vectors[:, 1].copy()})
+
+
+def test_what_is_not_finite_is_found_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "_ROWS_AT_ONCE", 5)
+    found = many()
+    assert not_finite(found) is None
+    found.channels["low"][[9, 22]] = np.nan
+    assert not_finite(found) == "the trust in channel low of 2 of 23 nodes, the first 'n9'"
+    found.vectors[[6, 7, 19], 2] = np.inf
+    assert not_finite(found) == "the vectors of 3 of 23 nodes, the first 'n6'"
+
+
+def test_a_table_that_is_written_in_blocks_is_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "blocks", lambda rows: blocks(rows, 7))
+    found = many()
+    write_embeddings(tmp_path, found)
+    table = pd.read_parquet(tmp_path / "embeddings.parquet")
+    assert table.columns.tolist() == ["id", "v0", "v1", "v2", "fusion", "channel_low"]
+    assert table["id"].tolist() == found.ids.tolist() and table["fusion"].dtype == np.float32
+    np.testing.assert_array_equal(table[["v0", "v1", "v2"]].to_numpy(), found.vectors)
+    np.testing.assert_array_equal(table["channel_low"].to_numpy(), found.channels["low"])

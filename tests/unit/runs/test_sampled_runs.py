@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ from scipy import sparse as sp
 
 from fossil.errors import FossilError, GraphError, SettingError
 from fossil.graph.graph import Graph
-from fossil.methods.base import NodeVectors
+from fossil.methods.base import NodeVectors, joined
+from fossil.methods.fossil import FossilV2
+from fossil.ops.ranks import Ranks
+from fossil.runs import fit as fitting
 from fossil.runs import preparation
 from fossil.runs.conversion import convert
 from fossil.runs.fit import fit
 from fossil.runs.parts import read_parts, vectors_of, write_parts
 from fossil.runs.plan import plan_run
 from fossil.training.progress import Silent
+from fossil.training.trainer import TrainingSettings
 
 # Three epochs on a random graph leave λ where it may be; what that says about edges is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(hardly uses the edges|collapsed)")
@@ -77,6 +82,28 @@ def test_samples_are_taken_where_the_whole_does_not_fit(monkeypatch: pytest.Monk
         assert remedy in refused.value.remedy
 
 
+@pytest.mark.parametrize("short", [True, False])
+def test_several_processes_take_the_same_steps_whichever_has_less_memory(
+    monkeypatch: pytest.MonkeyPatch, short: bool
+) -> None:
+    """Here one process of two: the other answers that it has less room, or enough."""
+    kind, two, asked = FossilV2, Ranks(0, 2), list[int]()
+    model = kind.build(kind.configure(None, SMALL), 5, 0)
+
+    def most(ranks: Ranks, number: int) -> int:
+        assert ranks is two
+        asked.append(number)
+        return max(number, int(short))
+
+    monkeypatch.setattr(preparation, "most", most)
+    training, device = TrainingSettings(device="cpu"), torch.device("cpu")
+    found = preparation.prepare(model, graph(), training, device, two)
+    assert found.is_sampled is short and asked == [0]
+    assert not short or "does not fit beside another process" in found.describe(5)
+    monkeypatch.setattr(preparation, "whole_bytes", lambda graph: 1 << 60)
+    assert preparation.prepare(model, graph(), training, device, two).is_sampled and asked == [0, 1]
+
+
 def test_a_run_on_batches_says_how_many_nodes_a_step_is_around() -> None:
     for batch, said in ((7, "surroundings of 7 nodes"), (2_000, f"surroundings of {graph().num_nodes} nodes")):
         heard = Heard()
@@ -119,6 +146,63 @@ def test_a_stopped_embedding_goes_on_with_the_missing_parts(tmp_path: Path) -> N
     again = Rows()
     write_parts(tmp_path, again, ids, "another training", size=10)
     assert len(again.asked) == 3
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_a_kill_left_of_a_part_does_not_stand_in_the_way(tmp_path: Path, force: bool) -> None:
+    training = {"epochs": 2, "device": "cpu", "sampled": "always", "fan_out": 2}
+    straight = fit(planned(sampled="always", fan_out=2))
+    out = tmp_path / "run"
+    fit(planned(out, sampled="always", fan_out=2))
+    (out / "summary.json").unlink()
+    (out / "parts").mkdir()
+    (out / "parts/.part-00000.npz.0123456789ab.part").write_bytes(b"half of it")
+    (out / "parts/part-00007.npz").write_bytes(b"of another training")
+    settings = {"settings": SMALL, "method": "fossil_v2", "training": training | {"epochs": 3}}
+    again = fit(plan_run(graph(), out=out, resume=not force, force=force, **settings))
+    np.testing.assert_array_equal(again.vectors, straight.vectors)
+    assert not (out / "parts").exists() and (out / "summary.json").exists()
+
+
+def test_parts_stay_until_all_else_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "save_tensors", lambda *_: raised(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(planned(out, sampled="always"))
+    assert (out / "parts/part-00000.npz").exists()
+    monkeypatch.setattr(FossilV2, "embedding", lambda *_: Rows(broken_from=0))  # nothing is left to embed
+    assert len(fit(planned(out, resume=True, sampled="always"))) == 60
+    assert not (out / "parts").exists()
+
+
+def raised(error: type[BaseException]) -> Any:
+    raise error
+
+
+def test_vectors_are_joined_as_they_come() -> None:
+    """No more than two stretches are there at a time, beside the whole."""
+    alive: set[int] = set()
+
+    def stretches() -> Any:
+        for first in range(0, 50, 10):
+            rows = torch.arange(first, first + 10, dtype=torch.float32)
+            part = NodeVectors(
+                rows[:, None] * torch.ones(3), rows, -rows, {"a": rows, "b": 1 - rows}, {"a": first / 10, "b": 1.0}
+            )
+            alive.add(first)
+            weakref.finalize(part.vectors, alive.discard, first)
+            del rows
+            assert len(alive) <= 2
+            yield part
+            del part
+
+    whole = joined(stretches(), 50)
+    numbers = torch.arange(50, dtype=torch.float32)
+    assert torch.equal(whole.vectors, numbers[:, None].expand(50, 3))
+    assert torch.equal(whole.fusion, numbers) and torch.equal(whole.structure_share, -numbers)
+    assert torch.equal(whole.channels["b"], 1 - numbers)
+    assert whole.channel_shares == {"a": pytest.approx(2.0), "b": pytest.approx(1.0)}
 
 
 def test_a_graph_on_disk_is_trained_on_as_the_one_in_memory(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import torch
 
 from fossil.graph.channels import operator
 from fossil.graph.structure import symmetric_normalized
+from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood
-from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.rows import ENTRIES, RowOperator, entries_at_once, stretches
+from fossil.sampling.store import FeatureRows
 from fossil.sampling.subgraphs import SubgraphSampler
 
 
@@ -105,3 +107,12 @@ def test_subgraphs_drawn_without_keeping_frontiers_are_the_same(reach: str) -> N
     first, second = (each.sample(anchors, torch.Generator().manual_seed(1)) for each in (kept, lean))
     assert torch.equal(first.nodes, second.nodes) and int(first.count) == int(second.count) > 20
     assert torch.equal(kept.adjacency(first.nodes), lean.adjacency(first.nodes))
+
+
+def test_a_stretch_has_fewer_neighbours_where_their_features_are_wide() -> None:
+    card, data = torch.device("cuda"), torch.zeros(1, dtype=torch.float16)
+    usual, wide = (FeatureRows(data.expand(10, columns)) for columns in (128, 8192))
+    assert entries_at_once(usual, 64, card) == ENTRIES["cuda"] // 2
+    assert entries_at_once(usual, 2048, card) == entries_at_once(wide, 64, card) * 4 == 1 << 20
+    words = FeatureRows(SparseMatrix.from_scipy(sp.csr_array((10, 1 << 20), dtype=np.float32)))
+    assert entries_at_once(words, 64, card) == ENTRIES["cuda"]  # only their words are read

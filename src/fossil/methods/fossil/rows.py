@@ -11,14 +11,11 @@ from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
 from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
-from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.rows import NUMBERS, RowOperator, entries_at_once, stretches
 from fossil.sampling.store import room
 
 if TYPE_CHECKING:
     from fossil.methods.fossil.method import Fossil
-
-NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 27}  # of a stretch's widest tensor
-ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}  # neighbours of a stretch
 
 
 class FossilRows:
@@ -39,9 +36,8 @@ class FossilRows:
     @torch.no_grad()
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""
-        if self.kept is None:
-            self.kept = self._first_layer()
-        return joined([self._stretch(*part, self.kept) for part in self._stretches(first, last)])
+        kept = self.kept = self._first_layer() if self.kept is None else self.kept
+        return joined((self._stretch(*part, kept) for part in self._stretches(first, last)), last - first)
 
     def _first_layer(self) -> Tensor:
         """Return what the second layer sums over, for every node (N×D)."""
@@ -70,6 +66,6 @@ class FossilRows:
         return NodeVectors(H, gate.values.squeeze(1), structure_share(branches, gate.values))
 
     def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
-        kind = self.graph.device.type
-        rows = max(1, NUMBERS[kind] // max(self.method.config.hidden, self.method.config.width))
-        return list(stretches(self.operator.pattern, first, last, rows, ENTRIES[kind]))
+        device, width = self.graph.device, max(self.method.config.hidden, self.method.config.width)
+        entries = entries_at_once(self.graph.store.features, width, device)
+        return list(stretches(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))

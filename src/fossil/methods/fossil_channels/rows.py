@@ -11,12 +11,11 @@ from torch import Tensor
 
 from fossil.graph.channels import Channel, referees
 from fossil.methods.base import NodeVectors, joined
-from fossil.methods.fossil.rows import ENTRIES, NUMBERS
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil_channels.sampled import OPERATORS
 from fossil.nn.agreement import agreement_with, landmarks_of
 from fossil.ops.unit import unit_vectors
-from fossil.sampling.rows import RowOperator, stretches
+from fossil.sampling.rows import NUMBERS, RowOperator, entries_at_once, stretches
 from fossil.sampling.store import room
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class ChannelRows:
     @torch.no_grad()
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`, and what they trust."""
-        return joined([self._stretch(*part) for part in self._stretches(first, last)])
+        return joined((self._stretch(*part) for part in self._stretches(first, last)), last - first)
 
     def _stretch(self, first: int, last: int) -> NodeVectors:
         method, features = self.method, self.graph.store.features
@@ -150,10 +149,11 @@ class ChannelRows:
         return RowOperator(self.graph.store.patterns[sight], scaling, loops, self.graph.device)
 
     def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
-        kind, config = self.graph.device.type, self.method.config
+        device, config = self.graph.device, self.method.config
         width = max(config.hidden, len(self.judges) * (config.width + self.method.reduction.width))
-        rows = max(1, NUMBERS[kind] // width)
-        return list(stretches(self.graph.store.patterns["both"], first, last, rows, ENTRIES[kind]))
+        entries = entries_at_once(self.graph.store.features, config.hidden, device)
+        rows = max(1, NUMBERS[device.type] // width)
+        return list(stretches(self.graph.store.patterns["both"], first, last, rows, entries))
 
 
 def _unit(seen: Mapping[str, Tensor], channels: Sequence[Channel], columns: int) -> Tensor:

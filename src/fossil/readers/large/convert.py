@@ -37,6 +37,7 @@ from fossil.storage import write_json, writing
 Told = Callable[[str, float], None]
 
 _LEAST_MEMORY = 1 << 28
+_COPIES = {"sort": 1, "reverse": 1, "directions": 2}  # of all edges, that a stage may write
 
 
 @dataclass(frozen=True)
@@ -183,10 +184,13 @@ class _Work:
         """Do what is not done yet, and seal the folder."""
         folder, once = self.stages.folder, self.stages.once
         noted, large = self._planned()
-        check_room(folder, self._feature_bytes(large), "The features")
+        needed = self._feature_bytes(large)
+        if not self.stages.is_done("features"):
+            check_room(folder, needed, "The features")
         ends = once("edges", self._edges)
         # Both directions, and their union, which may be as large as both.
-        check_room(folder, 4 * index_dtype(self._count).itemsize * ends["edges"], "The edges in both directions")
+        copies = sum(each for stage, each in _COPIES.items() if not self.stages.is_done(stage))
+        check_room(folder, copies * index_dtype(self._count).itemsize * ends["edges"], "The edges in both directions")
         forward = once("sort", self._sort)
         once("reverse", self._reverse)
         way = once("directions", self._directions)

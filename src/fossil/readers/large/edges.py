@@ -114,6 +114,10 @@ def write_named(table: PartTable, folder: Path, told: Callable[[float], None]) -
             known, waiting, count = np.unique(np.concatenate([known, *waiting])), [], 0
         told(piece.share)
     known = np.unique(np.concatenate([known, *waiting]))
+    if len(known) == 0:
+        raise GraphError(
+            f"{table.where} names no node: columns {ends[0]!r} and {ends[1]!r} are empty.", remedy="Check the file."
+        )
     (folder / "id_order.npy").unlink(missing_ok=True)
     with appending(folder / "ids.npy", known.dtype) as out:
         for part in blocks(len(known)):

@@ -92,7 +92,7 @@ def write_features(
     with ExitStack() as files:
         out = files.enter_context(appending(folder / "features.npy", dtype, (len(names),)))
         classes = None if label is None else files.enter_context(appending(folder / "labels.npy", np.int64))
-        for piece in table.pieces(wanted):
+        for piece in table.pieces(wanted, len(names)):
             rows = node_rows(piece, ids, numeric)
             features, noticed = plan.encode_cells(rows)
             for each, more in zip(found, noticed, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fossil.errors import GraphError
+from fossil.errors import GraphError, RunError
 from fossil.graph.troubles import listed
 from fossil.guard.boundary import check_regular, exists, reason
 from fossil.readers.base import split_name
@@ -21,6 +22,7 @@ from fossil.readers.parquet import ParquetTables, named_index
 SUFFIXES = (*DelimitedTables.suffixes, *ParquetTables.suffixes)
 _LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 19
 _BYTES_A_CELL = 512  # of a batch: as Arrow, as Python's object, as number, as entry of the features
+_BYTES_A_FEATURE = 20  # of a batch: a column of many categories becomes a matrix that is kept in three types at once
 
 
 class Piece(NamedTuple):
@@ -92,14 +94,19 @@ class PartTable:
         """Size of the files."""
         return sum(part.stat().st_size for part in self.parts)
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+    def pieces(self, columns: Sequence[str], width: int = 0) -> Iterator[Piece]:
         """Yield all rows in order, with these columns.
+
+        Args:
+            columns: by name.
+            width: features that are made of a row.
 
         Raises:
             GraphError: a file cannot be read, with its name and where that is known the row.
         """
         first, done, every = 0, 0, max(1, self.bytes)
-        at_once = min(_MOST_ROWS, max(_LEAST_ROWS, self.memory // (_BYTES_A_CELL * max(1, len(columns)))))
+        a_row = _BYTES_A_CELL * max(1, len(columns)) + _BYTES_A_FEATURE * width
+        at_once = min(_MOST_ROWS, max(_LEAST_ROWS, self.memory // a_row))
         for number, part in enumerate(self.parts):
             if len(self._rows) == number:
                 self._rows.append(first)
@@ -203,11 +210,23 @@ def arrow() -> Any:
 
 @contextmanager
 def _telling(part: Path) -> Iterator[None]:
-    """Turn whatever pyarrow says about a file into one message with its name."""
+    """Turn whatever pyarrow says about a file into one message with its name.
+
+    A lack of memory, which pyarrow may raise too, says nothing of the file, nor does an error of the system: what was
+    converted is kept, and goes on once that is mended.
+    """
     pyarrow = arrow()
     try:
         yield
+    except MemoryError:
+        raise
     except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise RunError(
+                f"{part} cannot be read ({os.strerror(error.errno)}).",
+                remedy="Check the disk, the path and its permissions, and give the same command again: what was "
+                "converted so far is kept.",
+            ) from error
         raise GraphError(
             f"{part} cannot be read ({reason(error)}).", remedy="Write or copy it again: it is damaged or cut short."
         ) from error

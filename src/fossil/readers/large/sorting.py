@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fossil.graph.blocks import appending, blocks, index_dtype, mapped
-from fossil.graph.csr import EDGES_AT_ONCE, Csr, ranges
+from fossil.graph.csr import EDGES_AT_ONCE, Csr, both_ways, ranges, union
 from fossil.graph.graph import Array
 
 BYTES_A_PAIR = 32  # a key, what sorting and comparing it takes, and its two parts
@@ -99,7 +99,7 @@ def _keys_of(pairs: Pairs, first: int, last: int, nodes: int, count: int) -> Arr
 def one_way(forward: Csr, backward: Csr) -> Noticed:
     """Return the edges without their reverse."""
     count, first = 0, list[int]()
-    for out, into, nodes in _both(forward, backward):
+    for out, into, nodes in both_ways(forward, backward):
         alone = out[~np.isin(out, into, assume_unique=True)]
         count += len(alone)
         first += (alone[: 20 - len(first)] // nodes).tolist()
@@ -111,29 +111,8 @@ def write_union(forward: Csr, backward: Csr, folder: Path, way: str, *, loops: b
     nodes = len(forward.indptr) - 1
     degrees = np.zeros(nodes, np.int64)
     with appending(folder / f"{way}_indices.npy", index_dtype(nodes)) as out:
-        for ahead, back, _ in _both(forward, backward):
-            keys = np.union1d(ahead, back)
-            row, listed = np.divmod(keys, nodes)
-            if not loops:
-                row, listed = row[row != listed], listed[row != listed]
+        for row, listed in union(forward, backward, loops=loops):
             out.append(listed)
             if len(row):
                 degrees[row[0] : row[-1] + 1] += np.bincount(row - row[0])
     write_indptr(folder, way, degrees)
-
-
-def _both(forward: Csr, backward: Csr) -> Iterator[tuple[Array, Array, int]]:
-    """Yield the same rows of both directions as sorted numbers, a pair each, with N."""
-    nodes = len(forward.indptr) - 1
-    for start, stop in forward.ranges():
-        for first, last in _within(backward.indptr, start, stop):
-            ahead, back = (
-                row * nodes + listed for row, listed in (forward.rows(first, last), backward.rows(first, last))
-            )
-            yield ahead, back, nodes
-
-
-def _within(before: Array, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield parts of a range of rows that hold few pairs in the other direction too."""
-    for first, last in ranges(before[start : stop + 1], EDGES_AT_ONCE):
-        yield start + first, start + last

@@ -36,11 +36,18 @@ class Stages:
 
     def once(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the record of a stage: the one on disk, or that of the work now done."""
-        path = self.scratch / f"{name}.json"
+        path = self._record(name)
         if not path.exists():
             write_json(path, work())
         found: dict[str, Any] = read_json(path)
         return found
+
+    def is_done(self, name: str) -> bool:
+        """Tell whether a stage has its record."""
+        return self._record(name).exists()
+
+    def _record(self, name: str) -> Path:
+        return self.scratch / f"{name}.json"
 
     def end(self) -> None:
         """Remove what only the conversion needed."""
@@ -87,8 +94,10 @@ def check_folder(folder: Path, *, force: bool) -> None:
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder} is a file.", remedy="Choose another --out.")
-        content = folder.iterdir() if folder.is_dir() else []
-        strange = [entry.name for entry in content if not (entry.name in _OURS or entry.name.endswith(".part"))]
+        content = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    # Arrays of these names are anybody's, unless a conversion has left its mark beside them.
+    ours = _OURS if content & {MANIFEST, PARTIAL} else {LOCK}
+    strange = sorted(name for name in content - ours if not _is_half_written(name))
     if strange:
         raise RunError(
             f"{folder} exists and holds files that are no converted graph (for example {strange[0]}).",
@@ -106,6 +115,7 @@ def _claim(folder: Path, wanted: dict[str, Any], *, force: bool) -> None:
     begun = folder / PARTIAL / _IDENTITY
     if begun.exists() and not force and not (folder / MANIFEST).exists():
         if read_json(begun) == wanted:
+            _sweep(folder)
             return
         raise RunError(
             f"{folder} holds the beginning of a conversion of other files, or with other choices.",
@@ -118,12 +128,25 @@ def _claim(folder: Path, wanted: dict[str, Any], *, force: bool) -> None:
 def _empty(folder: Path) -> None:
     """Remove what a conversion wrote."""
     with writing(folder):
+        (folder / PARTIAL).mkdir(parents=True, exist_ok=True)  # stays to the last: what is half removed is known by it
         (folder / MANIFEST).unlink(missing_ok=True)  # first, so that what is half removed passes for nothing
-        for entry in list(folder.iterdir()) if folder.is_dir() else []:
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            elif entry.name != LOCK:
+        for entry in list(folder.iterdir()):
+            if entry.name not in (LOCK, PARTIAL):
                 entry.unlink(missing_ok=True)
+        shutil.rmtree(folder / PARTIAL)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed conversion was writing: it may take most of the room that is left."""
+    with writing(folder):
+        for entry in [*folder.iterdir(), *(folder / PARTIAL).iterdir()]:
+            if _is_half_written(entry.name):
+                entry.unlink(missing_ok=True)
+
+
+def _is_half_written(name: str) -> bool:
+    """Tell whether a file is one that takes its name once it is whole (see `fossil.storage`)."""
+    return name.startswith(".") and name.endswith(".part")
 
 
 def refuse_change(folder: Path, now: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
@@ -284,6 +285,20 @@ def test_edges_alone_are_refused_where_they_name_no_node(
     assert not (tmp_path / "out").exists()
 
 
+def test_edges_that_name_nobody_at_all_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("from,to\n,\n,\n")
+    with pytest.raises(GraphError, match=r"names no node: columns 'from' and 'to' are empty"):
+        convert(tmp_path / "edges.csv", tmp_path / "out", structural_features=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_batch_is_shorter_where_a_row_becomes_many_features(tmp_path: Path) -> None:
+    pd.DataFrame({"id": np.arange(9000)}).to_parquet(tmp_path / "nodes.parquet", index=False)
+    table = parts.PartTable("nodes", (tmp_path / "nodes.parquet",), memory=1 << 23)
+    assert [piece.rows for piece in table.pieces(["id"])] == [9000]
+    assert max(piece.rows for piece in table.pieces(["id"], 200)) < 2000
+
+
 def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
         convert(folder, tmp_path / "out", told=stopping_at("features"))
@@ -323,6 +338,37 @@ def test_a_folder_with_other_files_is_left_alone(folder: Path, tmp_path: Path, f
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.parametrize("force", [True, False])
+def test_arrays_of_somebody_else_are_left_alone_whatever_their_names(folder: Path, tmp_path: Path, force: bool) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("features.npy", "labels.npy"):
+        np.save(tmp_path / "out" / name, np.arange(3))
+    with pytest.raises(RunError, match=r"no converted graph \(for example features\.npy\)"):
+        convert(folder, tmp_path / "out", force=force)
+    assert np.load(tmp_path / "out/labels.npy").tolist() == [0, 1, 2]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["features.npy", "labels.npy"]
+
+
+def test_a_graph_that_was_half_removed_is_still_known_as_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = convert(folder, tmp_path / "out")
+    remove = Path.unlink
+
+    def stopped(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "out_indices.npy":
+            raise StoppedError
+        remove(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", stopped)
+        with pytest.raises(StoppedError):
+            convert(folder, tmp_path / "out", force=True)
+    with pytest.raises(GraphError, match="holds no whole graph"):
+        DiskGraph(tmp_path / "out")
+    assert convert(folder, tmp_path / "out").digests == whole.digests
+
+
 def test_two_conversions_do_not_share_a_folder(folder: Path, tmp_path: Path) -> None:
     with holding(tmp_path / "out" / stages.LOCK), pytest.raises(RunError, match="is being written to by process"):
         convert(folder, tmp_path / "out")
@@ -337,6 +383,44 @@ def test_a_disk_without_room_is_told_before_the_features_are_written(
         convert(folder, tmp_path / "out")
     monkeypatch.undo()
     assert convert(folder, tmp_path / "out").num_nodes == NODES  # what was done is kept
+
+
+def test_going_on_asks_for_no_room_for_what_is_there_and_gives_back_what_was_half_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StoppedError):
+        convert(folder, tmp_path / "out", told=stopping_at("manifest"))
+    halves = [tmp_path / "out/.features.npy.part", tmp_path / "out/partial/.source.npy.part"]
+    for half in halves:
+        half.write_bytes(b"of a process that was killed")
+    real = shutil.disk_usage
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=0))
+
+    def gone(now: str, share: float) -> None:
+        assert not any(half.exists() for half in halves)
+
+    assert convert(folder, tmp_path / "out", told=gone).num_nodes == NODES
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), pyarrow.ArrowMemoryError("malloc")], ids=repr)
+def test_a_disk_or_a_memory_that_fails_does_not_undo_what_was_done(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    whole, batches = convert(folder, tmp_path / "whole"), parts._parquet_batches
+
+    def failing(part: Path, columns: list[str], *further: int) -> Any:
+        if "source" in columns:
+            raise error
+        return batches(part, columns, *further)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts, "_parquet_batches", failing)
+        with pytest.raises(FossilError) as caught:
+            convert(folder, tmp_path / "out")
+    assert "damaged" not in caught.value.remedy and caught.value.exit_status == 2
+    seen: list[str] = []
+    assert convert(folder, tmp_path / "out", told=lambda now, share: seen.append(now)).digests == whole.digests
+    assert "ids" not in seen
 
 
 def test_a_feature_too_large_for_its_type_is_told_with_its_row(folder: Path, tmp_path: Path) -> None:
