@@ -34,6 +34,8 @@ from fossil.studies.rows import Row, rows_of
 from fossil.studies.searched import Searched, read_searched
 
 MOST_CELLS = 200_000
+WHOLE = {"sampled": "never"}
+"""Of every training: a run by itself takes steps on samples where memory is short, and no key says that it did."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,7 @@ def plan_cell(plan: StudyPlan, graphs: Graphs, row: int, column: int, seed: int,
         "epochs": of.epochs,
         "precision": study.precision,
         "checkpoint_seconds": 600,
+        **WHOLE,
     }
     try:
         return plan_run(

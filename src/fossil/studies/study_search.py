@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fossil.errors import FossilError, SettingError
+from fossil.errors import FossilError, GraphError, SettingError
 from fossil.evaluation.protocol import protocol
 from fossil.report.tables import Table, Value
 from fossil.runs.lock import HeldError
 from fossil.studies.file import SearchEntry
 from fossil.studies.objectives import ValidationAccuracy
-from fossil.studies.plan import Graphs, StudyPlan
+from fossil.studies.plan import WHOLE, Graphs, StudyPlan
 from fossil.studies.rows import Row
 from fossil.studies.sealed import Openings, seal
 from fossil.studies.search import Listener, at_rest, search
@@ -92,7 +92,7 @@ def _plan(plan: StudyPlan, graphs: Graphs, row: Row, column: int, asked: SearchE
         preset=row.preset,
         settings=row.settings,
         space=read_space(asked.space.get(row.method, {})),
-        training={"epochs": row.epochs, "device": device, "precision": plan.study.precision},
+        training={"epochs": row.epochs, "device": device, "precision": plan.study.precision, **WHOLE},
         encoders=asked.encoders,
         seed=asked.seed,
         prune=asked.prune,
@@ -109,7 +109,7 @@ def run_searches(
     """Search until every row has used up its budget on every graph, or others are at all that remain.
 
     What another process is searching is left to it, and looked at again when the rest is done: it may be over by then,
-    or that process may have been killed.
+    or that process may have been killed. A method that turns out not to have a graph does not keep the others from it.
 
     Args:
         plan: the study.
@@ -119,11 +119,13 @@ def run_searches(
         elsewhere: told, once each, of what is left to another process, and which that is.
 
     Returns:
-        Every search and what it found: None where it cannot be done, or where another process is still at it.
+        Every search and what it found: None where it cannot be done, with the reason in it, or where another process
+        is still at it.
     """
     budget = budget_of(wanted(plan))
     searches = list(searches_of(plan, graphs, device))
     found: dict[StudySearch, Found] = {}
+    impossible: dict[StudySearch, StudySearch] = {}
     told = set()
     pending = [one for one in searches if one.plan is not None]
     while pending:
@@ -135,11 +137,13 @@ def run_searches(
                 if one not in told:
                     elsewhere(one, error.what)
                 told.add(one)
-        left = [one for one in pending if one not in found]
+            except GraphError as error:
+                impossible[one] = replace(one, plan=None, reason=f"{error.what} {error.remedy}".strip())
+        left = [one for one in pending if one not in found and one not in impossible]
         if len(left) == len(pending):
             break
         pending = left
-    return [(one, found.get(one)) for one in searches]
+    return [(impossible.get(one, one), found.get(one)) for one in searches]
 
 
 def searched_elsewhere(results: list[tuple[StudySearch, Found | None]]) -> list[str]:
@@ -169,11 +173,13 @@ def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
                 raise SettingError(
                     f"The search of {one.row} on {one.graph} is not over: {error.what}", remedy="Wait for it to end."
                 ) from error
+            folders.append(one.folder)
+            if result is not None and result.impossible:
+                continue  # its labels count as opened all the same, so that it is not searched later
             best = _best(plan, one, one.plan, result)
             chosen = {name: best.settings[name] for name in best.chosen if name in best.settings}
             found.setdefault(one.row, {})[one.graph] = chosen
-            folders.append(one.folder)
-        if not folders:
+        if not found:
             raise SettingError(f"{plan.file}: no graph could be searched.", remedy="See `fossil study search`.")
         count = max(Openings(folder).add({"study": plan.study.name}) for folder in folders)
         limits = {"trials": asked.trials, "minutes": asked.minutes}

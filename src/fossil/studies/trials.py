@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EXHAUSTED = "exhausted"
 """What Optuna keeps of a search that has nothing new to propose."""
 
+IMPOSSIBLE = "impossible"
+"""What Optuna keeps of a search whose first training the graph did not allow: the reason."""
+
 FEWEST_FOR_IMPORTANCE = 10
 ENOUGH_FOR_IMPORTANCE = 100
 
@@ -107,6 +110,11 @@ class Found:
         return bool(self.study.user_attrs.get(EXHAUSTED)) or len(
             {tuple(sorted(map(str, one.chosen.items()))) for one in self.trials}
         ) >= combinations(space)
+
+    @property
+    def impossible(self) -> str:
+        """Why the method cannot have the graph, as far as was tried; empty where it can."""
+        return "" if self.trials else str(self.study.user_attrs.get(IMPOSSIBLE, ""))
 
     def count(self, state: str) -> int:
         """Return how many trials ended so."""

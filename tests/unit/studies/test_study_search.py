@@ -13,8 +13,9 @@ import pytest
 import yaml
 from small_search import communities
 
-from fossil.errors import RunError, SettingError
+from fossil.errors import GraphError, RunError, SettingError
 from fossil.readers.npz import write_npz
+from fossil.studies import search as searching
 from fossil.studies.execute import run_study
 from fossil.studies.groups import letters_of
 from fossil.studies.imports import import_records
@@ -24,6 +25,7 @@ from fossil.studies.recorded import export_records, open_recorded
 from fossil.studies.results import Results
 from fossil.studies.sealed import Openings
 from fossil.studies.search import Listener, Quiet
+from fossil.studies.search_plan import SearchPlan
 from fossil.studies.store import Store
 from fossil.studies.study_search import (
     StudySearch,
@@ -188,6 +190,44 @@ def test_no_search_goes_on_and_no_other_freeze_counts_while_labels_are_opened(
     monkeypatch.setattr(Openings, "add", look)
     assert freeze_study(plan, graphs) == 1
     assert [len(others) for others in left] == [2, 2]  # both are held from the first opening to the last
+
+
+def test_a_graph_that_a_method_cannot_have_does_not_stop_the_other_searches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, broken = searching._train, [True]
+
+    def refusing(plan: SearchPlan, *others: Any) -> Any:
+        if plan.kind.name == "dgi" and broken[0]:
+            raise GraphError("Its edges are too short.", remedy="Take longer ones.")
+        return train(plan, *others)
+
+    monkeypatch.setattr(searching, "_train", refusing)
+    plan, graphs, _ = opened(write_study(tmp_path))
+    results = run_searches(plan, graphs, lambda _: Quiet(), "cpu")
+    assert [None if found is None else len(found.trials) for _, found in results] == [None, 3]
+    table, dgi = searches_table(plan, results), plan.rows[0].title
+    assert f"{dgi} on town.npz: Its edges are too short. Take longer ones." in table.notes
+    assert searched_elsewhere(results) == [] and not any("elsewhere" in note for note in table.notes)
+
+    assert freeze_study(plan, graphs) == 1  # what could be searched; a row for the other is not made
+    again = open_study(write_study(tmp_path))[0]
+    assert [row.title for row in again.rows[2:]] == ["Features (searched)"]
+    broken[0] = False
+    results = run_searches(plan, graphs, lambda _: Quiet(), "cpu")  # to see the spread again: nothing is tried
+    assert [None if found is None else len(found.trials) for _, found in results] == [None, 3]
+    assert "Its edges are too short." in results[0][0].reason
+    broken[0] = True
+
+    # Before that, another machine may be able to: the first trial is tried again each time.
+    (tmp_path / "mended").mkdir()
+    file = write_study(tmp_path / "mended")
+    run_searches(*open_study(file), lambda _: Quiet(), "cpu")
+    broken[0] = False
+    results = run_searches(*open_study(file), lambda _: Quiet(), "cpu")
+    assert [len(found.trials) for _, found in results if found is not None] == [3, 3]
+    freeze_study(*open_study(file))
+    assert [row.title for row in open_study(file)[0].rows[2:]] == [f"{dgi} (searched)", "Features (searched)"]
 
 
 @pytest.mark.parametrize(
