@@ -118,6 +118,8 @@ class SearchEntry(Settings):
     encoders: int = setting(2, "encoders that each setting is tried with", ge=1, le=1000)
     seed: int = setting(0, "of what is proposed", ge=0, le=LARGEST_SEED)
     protocol: str | None = setting(None, "whose validation nodes choose; the study's first when nothing is said")
+    max_seconds: float | None = setting(None, "longest training to choose", gt=0)
+    max_memory: float | None = setting(None, "GiB of the GPU, or of the process on a CPU, to choose at most", gt=0)
     prune: bool = setting(True, "give up settings whose first encoders are below the median of the others")
     space: dict[str, dict[str, Any]] = setting(
         {}, "values or ranges in place of the declared ones, by method and setting"

@@ -14,6 +14,7 @@ from fossil.studies.file import NEITHER_GOOD_NOR_BAD, Quantity, TableEntry
 from fossil.studies.groups import NOTE, letters_of
 from fossil.studies.ranking import ranks_table
 from fossil.studies.results import SCORED, ByEncoder, Results, middle, over_encoders, paired, scale
+from fossil.studies.spread import spread_table
 
 NOT_ABOVE = "†"
 _NOTHING = "–"
@@ -70,7 +71,25 @@ def tables_of(results: Results, entry: TableEntry) -> dict[str, Table]:
         made[f"{entry.name}-difference"] = _arranged(_differences_table(results, entry, places), entry)
     if entry.ranks:
         made[f"{entry.name}-ranks"] = ranks_table(results, entry)
-    return made
+    searched = results.plan.searched
+    if searched is None:
+        return made
+    return {
+        name: table if searched.note() in table.notes else replace(table, notes=[*table.notes, searched.note()])
+        for name, table in made.items()
+    }
+
+
+def searched_table(results: Results) -> Table | None:
+    """Return how validation accuracy spread over the settings of every search; None before they are frozen."""
+    plan, searched = results.plan, results.plan.searched
+    if searched is None or not searched.spread:
+        return None
+    places = [(graph, row.title) for graph in plan.columns for row in plan.rows if not row.found]
+    known = [
+        (graph, row, searched.spread[row][graph]) for graph, row in places if graph in searched.spread.get(row, {})
+    ]
+    return spread_table(plan.study.name, known, [searched.note()])
 
 
 def places_of(results: Results, entry: TableEntry) -> list[list[Place]]:

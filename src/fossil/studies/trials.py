@@ -101,9 +101,10 @@ class Found:
 
     @property
     def spread(self) -> Spread | None:
-        """How complete trials spread; None where there are none."""
-        usual = None if self.defaults is None else self.defaults.value
-        return Spread(tuple(one.value for one in self.distinct), usual) if self.distinct else None
+        """How complete trials that keep all limits spread, as the best of them is chosen; None where there are none."""
+        usual = None if self.defaults is None or not self.defaults.feasible else self.defaults.value
+        values = tuple(one.value for one in self.distinct if one.feasible)
+        return Spread(values, usual) if values else None
 
     def is_exhausted(self, space: Space) -> bool:
         """Tell whether every setting of the space was tried, or nothing but settings that were is proposed."""
