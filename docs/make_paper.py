@@ -17,7 +17,7 @@ from claims import CLAIMS
 from make_pages import table
 
 from fossil.report.tables import Format, Table, render
-from fossil.studies.figures import draw_figure
+from fossil.studies.figures import can_be_ranked, draw_figure, notes_of
 from fossil.studies.file import FigureEntry, read_study
 from fossil.studies.overview import tables_named
 from fossil.studies.recorded import open_recorded
@@ -190,10 +190,13 @@ def _figure(results: Results, name: str) -> Iterator[str]:
         return
     yield f"![{entry.title}](images/{stem}.png)"
     yield f"The same as [SVG](images/{stem}.svg)."
+    yield from notes_of(results, entry)
 
 
 def is_measured(results: Results, entry: FigureEntry) -> bool:
     """Tell whether there is something to draw."""
+    if entry.kind == "ranks":
+        return can_be_ranked(results, entry)
     plan, name = results.plan, entry.protocol or results.plan.study.protocols[0]
     places = [(row, column) for row in range(len(plan.rows)) for column in range(len(plan.columns))]
     return any(results.values(row, column, entry.value, name) for row, column in places)

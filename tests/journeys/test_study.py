@@ -90,6 +90,10 @@ def test_from_plan_to_export(tmp_path: Path) -> None:
     assert len((out / "small.jsonl").read_text().splitlines()) == CELLS
     drawn = here("study", "figure", file, "--out", out)
     assert drawn.status == 0 and {path.suffix for path in map(Path, drawn.out.split())} == {".png", ".svg"}
+    ranked = HEAD.replace("kind: growth, value: seconds", "kind: ranks").replace("ence: DGI", "ence: DGI, ranks: true")
+    drawn, table = (here("study", what, study(tmp_path, head=ranked)) for what in ("figure", "table"))
+    for said in (drawn.out, table.out):
+        assert "3 methods over 2 graphs" in said and "too few graphs to tell" in " ".join(said.split())
     planned = here("study", "plan", study(tmp_path, METHODS, HEAD.replace("seeds: 2", "seeds: 3")))
     assert re.search(r"About .* one after another for 6 of them, as measured on .*; at most [\d.]+ GB", planned.out)
 

@@ -471,8 +471,28 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "two graphs of a study under one title", "src/fossil/studies/file.py",
-        '    refuse_alike(study.columns, "graphs", where)\n', "",
+        '    refuse_alike(study.columns, "graphs", where)\n', "    pass\n",
         ("tests/unit/studies/test_study_file.py",),
+    ),
+    Planted(
+        "a study trains on samples where memory is short", "src/fossil/studies/plan.py",
+        'WHOLE = {"sampled": "never"}', 'WHOLE = {"sampled": "auto"}',
+        _STUDY_RUNS,
+    ),
+    Planted(
+        "what is imported is written over by who trains it", "src/fossil/studies/imports.py",
+        "        if not mine:", "        if False:",
+        ("tests/unit/studies/test_study_imports.py",),
+    ),
+    Planted(
+        "settings above the limits count in the spread", "src/fossil/studies/trials.py",
+        "for one in self.distinct if one.feasible)", "for one in self.distinct)",
+        ("tests/unit/studies/test_study_search.py",),
+    ),
+    Planted(
+        "costs are ranked from the greatest", "src/fossil/studies/ranking.py",
+        "sign = 1 if quantity in SCORED else -1", "sign = 1",
+        _STUDY_TABLES,
     ),
     Planted(
         "searches that go on while their labels are opened", "src/fossil/studies/study_search.py",

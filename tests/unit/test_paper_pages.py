@@ -159,5 +159,11 @@ def test_a_page_has_what_a_reader_needs(script: Script, tmp_path: Path) -> None:
     assert [path.name for path in made.draw(made.recorded(tmp_path), tmp_path)] == [
         "growth-seconds.png", "growth-seconds.svg", "growth-memory.png", "growth-memory.svg",
     ]  # fmt: skip
+    made_up(tmp_path, "comparison", lambda row, graph, _: (len(row) * len(graph) % 7) / 10, seeds=2)
+    of_ranks = made.recorded(tmp_path)["comparison"]
+    ranked = made.item_page(replace(item, study="comparison"), tmp_path, of_ranks)
+    [note] = made.notes_of(of_ranks, of_ranks.plan.study.figures[0])
+    assert "images/comparison-ranks.png" in ranked and ranked.count(note) == 2  # by the figure and by the table
+    assert "15 methods over 12 graphs" in note and "## Mean ranks" in ranked
     empty = made.item_page(item, tmp_path, None)
     assert "Not measured here yet" in empty and empty.startswith("# Encoder (Table 4)")

@@ -108,7 +108,7 @@ def show_found(console: Console, plan: SearchPlan, found: Found, folder: Path, c
         f"{len(best.values)} encoders trained in {duration(sum(best.usage.training) / len(best.values))} each"
     )
     console.print(_settings_table(plan, best.chosen, best.settings), soft_wrap=False)
-    _show_spread(console, found, percent)
+    _show_spread(console, found, percent, " within the limits" * bool(plan.limits))
     _show_importances(console, found)
     if isinstance(plan.objective, ValidationAccuracy):
         opened = Openings(folder)
@@ -127,7 +127,7 @@ def _settings_table(plan: SearchPlan, chosen: Mapping[str, Any], settings: Mappi
     return table
 
 
-def _show_spread(console: Console, found: Found, percent: bool) -> None:
+def _show_spread(console: Console, found: Found, percent: bool, which: str) -> None:
     spread = found.spread
     assert spread is not None
     low, median, high = spread.quartiles
@@ -136,7 +136,7 @@ def _show_spread(console: Console, found: Found, percent: bool) -> None:
         shown = {"best": spread.best, "defaults": spread.usual, "median": median, "worst": spread.worst}
     parts = ", ".join(f"{name} {_shown(value, percent)}" for name, value in shown.items())
     console.print(
-        f"spread over {len(spread.values)} settings: {parts}, middle half {_shown(low, percent)} to "
+        f"spread over {len(spread.values)} settings{which}: {parts}, middle half {_shown(low, percent)} to "
         f"{_shown(high, percent)}. The best of many is partly luck: expect less of it on other nodes."
     )
 

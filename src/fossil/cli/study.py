@@ -169,10 +169,13 @@ def figure(
 ) -> None:
     """Draw the figures of the study as PNG and SVG."""
     from fossil.cli.show import plain_console
-    from fossil.studies.overview import draw_figures
+    from fossil.studies.overview import draw_figures, figure_notes
 
-    for path in draw_figures(_results(file), name, _folder(file, out)):
-        plain_console().print(str(path))
+    results, console = _results(file), plain_console()
+    for path in draw_figures(results, name, _folder(file, out)):
+        console.print(str(path))
+    for note in figure_notes(results, name):
+        console.print(note)
 
 
 @app.command("export")

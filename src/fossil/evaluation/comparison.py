@@ -200,6 +200,7 @@ class Ranks:
         p_value: of Friedman's test that all methods rank alike; None for two methods, which it does not take.
         critical_difference: Nemenyi's: mean ranks further apart than this differ significantly.
         confidence: of both.
+        by_graph: the rank on each graph, by method.
     """
 
     graphs: int
@@ -207,6 +208,7 @@ class Ranks:
     p_value: float | None
     critical_difference: float
     confidence: float
+    by_graph: Mapping[str, Mapping[str, float]]
 
     @property
     def groups(self) -> list[tuple[str, ...]]:
@@ -228,8 +230,18 @@ class Ranks:
             return None
         return (
             f"{len(self.mean)} methods over {self.graphs} graphs: mean ranks must be {self.critical_difference:.1f} "
-            f"apart to differ, of at most {possible}. Methods under one bar are not shown to be equal; there are too "
-            "few graphs to tell. A rank does not say by how much: read the differences on each graph."
+            f"apart to differ, of at most {possible}. Methods that are nearer (under one bar of the picture) are not "
+            "shown to be equal; there are too few graphs to tell. A rank does not say by how much: read the "
+            "differences on each graph."
+        )
+
+    @property
+    def reading(self) -> str:
+        """What must stand beside them in any case: the warning, or how they are read."""
+        return self.warning or (
+            f"{len(self.mean)} methods over {self.graphs} graphs: mean ranks more than {self.critical_difference:.1f} "
+            f"apart differ significantly, of at most {len(self.mean) - 1}. Methods that are nearer (under one bar of "
+            "the picture) are not shown to differ. A rank does not say by how much: read the differences on each graph."
         )
 
 
@@ -259,7 +271,8 @@ def mean_ranks(scores: Mapping[str, Mapping[str, float]], *, confidence: float =
                 remedy="Leave out the method, or the graph for all methods.",
             )
     table = np.array([[scores[name][graph] for graph in graphs] for name in names])  # methods × graphs
-    means = rankdata(-table, axis=0).mean(axis=1)
+    ranks = rankdata(-table, axis=0)
+    means = ranks.mean(axis=1)
     k, n = len(names), len(graphs)
     q = studentized_range.ppf(confidence, k, np.inf) / np.sqrt(2)
     alike = (table == table[:1]).all()
@@ -271,6 +284,7 @@ def mean_ranks(scores: Mapping[str, Mapping[str, float]], *, confidence: float =
         p_value=p_value,
         critical_difference=float(q * np.sqrt(k * (k + 1) / (6 * n))),
         confidence=confidence,
+        by_graph={names[i]: dict(zip(graphs, map(float, ranks[i]), strict=True)) for i in order},
     )
 
 

@@ -135,7 +135,9 @@ def _does_not_fit(kind: Kind, graph: Graph, device: torch.device, free: int, why
     return GraphError(
         f"{kind.title} needs the whole graph on {device}: {why or 'it was told not to train on samples'}. "
         f"{_least_of(graph)} {in_bytes(free)} are free.",
-        remedy=_how_to_sample() if why else "Leave --no-sampled out.",
+        remedy=_how_to_sample()
+        if why
+        else "Leave --no-sampled out. Studies take no samples: they need a device with more memory.",
     )
 
 

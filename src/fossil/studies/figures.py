@@ -1,4 +1,4 @@
-"""The figures of a study: a value against a swept setting, a panel for each graph; or against the size of graphs."""
+"""The figures of a study: a value against a swept setting, a panel for each graph; against their size; ranks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fossil.errors import EvaluationError, SettingError
+from fossil.report.critical_difference import critical_difference
 from fossil.storage import write_atomically
 from fossil.studies.file import FigureEntry, Quantity
+from fossil.studies.ranking import Ranking, ranking
 from fossil.studies.results import SCORED, Results, over_encoders, scale
 
 if TYPE_CHECKING:
@@ -34,11 +36,21 @@ def draw_figure(results: Results, entry: FigureEntry, folder: Path) -> list[Path
         EvaluationError: there is nothing to draw yet.
         RunError: a file cannot be written.
     """
-    figure = _sweep(results, entry) if entry.kind == "sweep" else _growth(results, entry)
+    figure = {"sweep": _sweep, "growth": _growth, "ranks": _ranks}[entry.kind](results, entry)
     paths = [folder / f"{results.plan.study.name}-{entry.name}.{kind}" for kind in KINDS]
     for path, kind in zip(paths, KINDS, strict=True):
         write_atomically(path, partial(_save, figure, kind))
     return paths
+
+
+def notes_of(results: Results, entry: FigureEntry) -> list[str]:
+    """Return what must be said beside a figure: of ranks how they are read, and the warning that few graphs need."""
+    return _ranking(results, entry).notes if entry.kind == "ranks" else []
+
+
+def can_be_ranked(results: Results, entry: FigureEntry) -> bool:
+    """Tell whether there are mean ranks to draw: all rows are measured on two graphs at least."""
+    return _ranking(results, entry).ranks is not None
 
 
 def _save(figure: Figure, kind: str, stream: BinaryIO) -> None:
@@ -138,6 +150,21 @@ def _sizes(results: Results, entry: FigureEntry, row: int, name: str) -> Sequenc
             middle = mean(each) if entry.value in SCORED else median(each)
             found.setdefault(mean(nodes), []).append(scale(entry.value) * middle)
     return [(size, mean(middles)) for size, middles in found.items()]
+
+
+def _ranking(results: Results, entry: FigureEntry) -> Ranking:
+    return ranking(results, entry.value, entry.protocol or results.plan.study.protocols[0])
+
+
+def _ranks(results: Results, entry: FigureEntry) -> Figure:
+    """Return mean ranks on a line, with a bar over those that are not shown to differ."""
+    found = _ranking(results, entry)
+    if found.ranks is None:
+        raise EvaluationError(
+            f"There is nothing to draw in {entry.name!r}. {found.reason}",
+            remedy="Train what is missing: fossil study run FILE.",
+        )
+    return critical_difference(found.ranks, entry.title or results.plan.study.title, found.notes)
 
 
 def _nothing_yet(entry: FigureEntry) -> EvaluationError:

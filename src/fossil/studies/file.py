@@ -26,6 +26,9 @@ Published: TypeAlias = float | tuple[float, float]
 Quantity: TypeAlias = Literal[
     "accuracy", "macro_f1", "test_maximum", "seconds", "epoch_seconds", "memory", "lambda_mean", "effective_rank"
 ]
+NEITHER_GOOD_NOR_BAD = ("lambda_mean", "effective_rank")
+"""Quantities of which more is neither better nor worse."""
+
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 Keep: TypeAlias = Literal["nothing", "vectors", "run"]
 
@@ -115,6 +118,8 @@ class SearchEntry(Settings):
     encoders: int = setting(2, "encoders that each setting is tried with", ge=1, le=1000)
     seed: int = setting(0, "of what is proposed", ge=0, le=LARGEST_SEED)
     protocol: str | None = setting(None, "whose validation nodes choose; the study's first when nothing is said")
+    max_seconds: float | None = setting(None, "longest training to choose", gt=0)
+    max_memory: float | None = setting(None, "GiB of the GPU, or of the process on a CPU, to choose at most", gt=0)
     prune: bool = setting(True, "give up settings whose first encoders are below the median of the others")
     space: dict[str, dict[str, Any]] = setting(
         {}, "values or ranges in place of the declared ones, by method and setting"
@@ -132,6 +137,7 @@ class TableEntry(Settings):
     reference: str | None = setting(None, "title of the row that others are set beside, paired by seed")
     published: bool = setting(True, "show published figures in brackets")
     letters: bool = setting(True, "letters of significance groups after accuracies, from three encoders on")
+    ranks: bool = setting(False, "a further table of mean ranks over graphs")
     digits: int = setting(1, "digits after the point", ge=0, le=6)
 
 
@@ -140,10 +146,12 @@ class FigureEntry(Settings):
 
     name: str = setting(_REQUIRED, "what to call its files")
     title: str = setting("", "what stands above it")
-    kind: Literal["sweep", "growth"] = setting(
-        "sweep", "a value against the swept setting, a panel for each graph; or against the number of nodes"
+    kind: Literal["sweep", "growth", "ranks"] = setting(
+        "sweep",
+        "a value against the swept setting, a panel for each graph; against the number of nodes; or mean ranks over "
+        "graphs with their critical difference",
     )
-    value: Quantity = setting("accuracy", "what is drawn upwards")
+    value: Quantity = setting("accuracy", "what is drawn upwards, or ranked")
     protocol: str | None = setting(None, "whose scores; the study's first when nothing is said")
 
 
@@ -322,10 +330,24 @@ def _check(study: Study, where: str, folder: Path) -> None:
             )
         if not _NAME.fullmatch(wanted.name):
             raise SettingError(f"{where}: {wanted.name!r} is no name.", remedy="Use letters, digits, - and _.")
+    ranked: list[TableEntry | FigureEntry] = [table for table in study.wanted_tables() if table.ranks]
+    for wanted in [*ranked, *(figure for figure in study.figures if figure.kind == "ranks")]:
+        _check_ranks(study, wanted, where)
     _check_search(study, where)
     if study.sweep is None and any(figure.kind == "sweep" for figure in study.figures):
         raise SettingError(
             f"{where}: a figure draws a sweep, and the study has none.", remedy="Add sweep, or kind: growth."
+        )
+
+
+def _check_ranks(study: Study, wanted: TableEntry | FigureEntry, where: str) -> None:
+    """Raise SettingError where mean ranks would say nothing, whatever is measured."""
+    asks = f"{where}: {wanted.name!r} asks for mean ranks"
+    if len(study.graphs) == 1:
+        raise SettingError(f"{asks} over one graph.", remedy="Add graphs, or leave it out.")
+    if wanted.value in NEITHER_GOOD_NOR_BAD:
+        raise SettingError(
+            f"{asks} of {wanted.value}, of which more is neither better nor worse.", remedy="Rank another value."
         )
 
 

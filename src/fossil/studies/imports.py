@@ -15,7 +15,7 @@ def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
     """Take over the records of a file that a study asks for, and return in words what was taken.
 
     What the store has already stays as it is, but for failures of what did not fail elsewhere; scores that it lacks are
-    added.
+    added. A cell that somebody is training is left alone.
 
     Raises:
         RunError: a line is no record; nothing was taken then.
@@ -28,13 +28,30 @@ def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
     for record in found:
         if record.key not in plan.keys:
             counts["left"] += 1
-            continue
-        before = store.read(record.key)
-        if before is None or (before.failed and not record.failed):
-            new = replace(record, imported=path.name)
+        elif _merged(store.read(record.key), record, path.name) is None:
+            counts["there"] += 1
         else:
-            new = before.with_scores({key: one for key, one in record.scores.items() if key not in before.scores})
-        counts["there" if new == before else "taken"] += 1
-        if new != before:
-            store.write(new)
-    return f"{counts['taken']} taken, {counts['there']} there already, {counts['left']} not asked for by this study"
+            counts[_take(store, record, path.name)] += 1
+    said = f"{counts['taken']} taken, {counts['there']} there already, {counts['left']} not asked for by this study"
+    busy = f"; {counts['busy']} being trained now, which are left to that: import them again when it is over"
+    return said + busy * bool(counts["busy"])
+
+
+def _take(store: Store, record: Record, source: str) -> str:
+    """Write a record if nobody is at its cell, who would write over it at the end; return what became of it."""
+    with store.claim(record.key, f"import of {source}") as mine:
+        if not mine:
+            return "busy"
+        new = _merged(store.read(record.key), record, source)  # it may have been finished since the look
+        if new is None:
+            return "there"
+        store.write(new)
+        return "taken"
+
+
+def _merged(before: Record | None, record: Record, source: str) -> Record | None:
+    """Return what a store is to hold of a cell; None where it holds all of it already."""
+    if before is None or (before.failed and not record.failed):
+        return replace(record, imported=source)
+    lacking = {key: one for key, one in record.scores.items() if key not in before.scores}
+    return before.with_scores(lacking) if lacking else None

@@ -68,7 +68,7 @@ class Limits:
         if self.memory is not None and peak_bytes(resolve_device(device)) is None:
             raise SettingError(
                 "How much memory a training takes can be told on a GPU and on Linux alone.",
-                remedy="Leave out the limit (--max-memory).",
+                remedy="Leave out the limit (--max-memory; in a study max_memory).",
             )
 
     def excess(self, usage: Usage) -> dict[str, float]:

@@ -9,11 +9,12 @@ from typing import TypeVar
 from fossil.errors import SettingError, nearest
 from fossil.report.tables import Format, Table, Value, render
 from fossil.storage import write_text
-from fossil.studies.figures import draw_figure
+from fossil.studies.figures import draw_figure, notes_of
 from fossil.studies.plan import StudyPlan
 from fossil.studies.results import Results, each_once
+from fossil.studies.spread import SPREAD
 from fossil.studies.store import Store
-from fossil.studies.tables import tables_of
+from fossil.studies.tables import searched_table, tables_of
 from fossil.training.progress import duration
 
 _SUFFIXES = {Format.CSV: "csv", Format.MARKDOWN: "md", Format.LATEX: "tex", Format.JSON: "json"}
@@ -130,16 +131,17 @@ def _left_out(results: Results) -> list[str]:
 def tables_named(results: Results, name: str | None = None) -> dict[str, Table]:
     """Return the tables of a study by the names of their files, all or those of one entry.
 
+    Once its searches are frozen, how far each method has to be tuned is one of them.
+
     Raises:
         SettingError: there is no table of that name.
     """
+    spread = searched_table(results)
+    if spread is not None and name == SPREAD:
+        return {SPREAD: spread}
     entries = _chosen({entry.name: entry for entry in results.plan.study.wanted_tables()}, name, "table")
-    found = {}
-    for entry in entries:
-        values, *differences = tables_of(results, entry)
-        found[entry.name] = values
-        found |= {f"{entry.name}-difference": table for table in differences}
-    return found
+    found = {file: table for entry in entries for file, table in tables_of(results, entry).items()}
+    return found if spread is None or name is not None else {**found, SPREAD: spread}
 
 
 def draw_figures(results: Results, name: str | None, folder: Path) -> list[Path]:
@@ -156,6 +158,12 @@ def draw_figures(results: Results, name: str | None, folder: Path) -> list[Path]
         )
     entries = _chosen({figure.name: figure for figure in figures}, name, "figure")
     return [path for entry in entries for path in draw_figure(results, entry, folder)]
+
+
+def figure_notes(results: Results, name: str | None) -> list[str]:
+    """Return what must be said beside the figures of a study, all or one, and stands in them too."""
+    entries = [figure for figure in results.plan.study.figures if name in (None, figure.name)]
+    return [note for entry in entries for note in notes_of(results, entry)]
 
 
 def export_tables(results: Results, folder: Path, forms: Sequence[Format]) -> list[Path]:

@@ -31,9 +31,11 @@ from fossil.runs.config import RunConfig
 from fossil.runs.plan import Plan, plan_run
 from fossil.studies.file import Study, read_study
 from fossil.studies.rows import Row, rows_of
-from fossil.studies.searched import Searched, read_searched
+from fossil.studies.searched import Searched, how_searched, read_searched
 
 MOST_CELLS = 200_000
+WHOLE = {"sampled": "never"}
+"""Of every training: a run by itself takes steps on samples where memory is short, and no key says that it did."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class StudyPlan:
         unreadable: why a graph cannot be read, by column.
         unscorable: why a graph cannot be scored, by column and protocol.
         impossible: why a method cannot have a graph, by row and column.
-        searched: settings that its searches found; None before they are frozen.
+        searched: what its searches found; None where it asks for none.
     """
 
     study: Study
@@ -174,7 +176,7 @@ def plan_study(study: Study, file: Path, graphs: Graphs, *, download: bool = Fal
         SettingError: a method, preset or setting is unknown or impossible, or two rows have one title.
         GraphError: a graph of the user's own cannot be read.
     """
-    searched = None if study.search is None else read_searched(study.folder_of_searches(file))
+    searched = None if study.search is None else read_searched(study.folder_of_searches(file), how_searched(study))
     rows = rows_of(study, file, searched)
     for entry in study.wanted_tables():
         if entry.reference is not None and entry.reference not in [row.title for row in rows]:
@@ -202,6 +204,7 @@ def plan_cell(plan: StudyPlan, graphs: Graphs, row: int, column: int, seed: int,
         "epochs": of.epochs,
         "precision": study.precision,
         "checkpoint_seconds": 600,
+        **WHOLE,
     }
     try:
         return plan_run(

@@ -163,6 +163,11 @@ def over_encoders(values: ByEncoder, name: str) -> Summary | None:
     return protocol(name).summarize([mean(one.values()) for one in values.values()]) if values else None
 
 
+def middle(found: Summary, quantity: Quantity) -> float:
+    """Return the mean of scores, the median of costs: the first training of a process also compiles."""
+    return found.mean if quantity in SCORED else median(found.values)
+
+
 def paired(own: ByEncoder, other: ByEncoder, name: str) -> Summary | None:
     """Summarise how far each encoder is above that of the same seed, on the splits that both were scored on."""
     differences = []

@@ -27,7 +27,7 @@ from fossil.studies.measuring import Usage, measured
 from fossil.studies.sealed import Openings
 from fossil.studies.search_folder import SearchFolder
 from fossil.studies.search_plan import Budget, SearchPlan
-from fossil.studies.trials import EXHAUSTED, Found, Trial, read_trial
+from fossil.studies.trials import EXHAUSTED, IMPOSSIBLE, Found, Trial, read_trial
 from fossil.training.devices import resolve_device
 
 if TYPE_CHECKING:
@@ -88,9 +88,11 @@ def search(plan: SearchPlan, out: Path, budget: Budget, listener: Listener | Non
     with SearchFolder(out).claimed(plan.to_dict()) as folder, _errors_of_the_disk(out):
         study = folder.study
         found = read(plan, study)
-        if not budget.allows_another(found.trials):
+        if not budget.allows_another(found.trials) or found.is_exhausted(plan.space):
             return found
         if Openings(out).all:
+            if found.impossible:
+                raise GraphError(found.impossible)
             raise RunError(
                 f"The test labels of the search in {out} were opened, so that nothing may be chosen by it any more.",
                 remedy="Search in another --out.",
@@ -238,6 +240,8 @@ def _try(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, chosen: Map
             raise
         except Exception as error:  # a probe that runs out of memory would end the search at every attempt to go on
             if trial.number == 0 and (isinstance(error, GraphError) or not isinstance(error, FossilError)):
+                if isinstance(error, GraphError):
+                    study.set_user_attr(IMPOSSIBLE, f"{error.what} {error.remedy}".strip())
                 raise  # no other settings would change that
             reason = error.what if isinstance(error, FossilError) else f"{type(error).__name__}: {error}"
             trial.set_user_attr("reason", reason)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fossil.errors import FossilError, SettingError
+from fossil.errors import FossilError, GraphError, SettingError
 from fossil.evaluation.protocol import protocol
-from fossil.report.tables import Table, Value
+from fossil.report.tables import Table
 from fossil.runs.lock import HeldError
 from fossil.studies.file import SearchEntry
+from fossil.studies.measuring import Limits
 from fossil.studies.objectives import ValidationAccuracy
-from fossil.studies.plan import Graphs, StudyPlan
+from fossil.studies.plan import WHOLE, Graphs, StudyPlan
 from fossil.studies.rows import Row
 from fossil.studies.sealed import Openings, seal
 from fossil.studies.search import Listener, at_rest, search
 from fossil.studies.search_plan import Budget, SearchPlan, plan_search
-from fossil.studies.searched import folder_of_search, write_searched
+from fossil.studies.searched import Searched, folder_of_search, how_searched, write_searched
 from fossil.studies.space import read_space
+from fossil.studies.spread import Figures, figures_of, spread_table
 from fossil.studies.trials import Found, Trial
 
 
@@ -92,9 +94,10 @@ def _plan(plan: StudyPlan, graphs: Graphs, row: Row, column: int, asked: SearchE
         preset=row.preset,
         settings=row.settings,
         space=read_space(asked.space.get(row.method, {})),
-        training={"epochs": row.epochs, "device": device, "precision": plan.study.precision},
+        training={"epochs": row.epochs, "device": device, "precision": plan.study.precision, **WHOLE},
         encoders=asked.encoders,
         seed=asked.seed,
+        limits=Limits(asked.max_seconds, asked.max_memory),
         prune=asked.prune,
     )
 
@@ -109,7 +112,7 @@ def run_searches(
     """Search until every row has used up its budget on every graph, or others are at all that remain.
 
     What another process is searching is left to it, and looked at again when the rest is done: it may be over by then,
-    or that process may have been killed.
+    or that process may have been killed. A method that turns out not to have a graph does not keep the others from it.
 
     Args:
         plan: the study.
@@ -119,11 +122,13 @@ def run_searches(
         elsewhere: told, once each, of what is left to another process, and which that is.
 
     Returns:
-        Every search and what it found: None where it cannot be done, or where another process is still at it.
+        Every search and what it found: None where it cannot be done, with the reason in it, or where another process
+        is still at it.
     """
     budget = budget_of(wanted(plan))
     searches = list(searches_of(plan, graphs, device))
     found: dict[StudySearch, Found] = {}
+    impossible: dict[StudySearch, StudySearch] = {}
     told = set()
     pending = [one for one in searches if one.plan is not None]
     while pending:
@@ -135,11 +140,13 @@ def run_searches(
                 if one not in told:
                     elsewhere(one, error.what)
                 told.add(one)
-        left = [one for one in pending if one not in found]
+            except GraphError as error:
+                impossible[one] = replace(one, plan=None, reason=f"{error.what} {error.remedy}".strip())
+        left = [one for one in pending if one not in found and one not in impossible]
         if len(left) == len(pending):
             break
         pending = left
-    return [(one, found.get(one)) for one in searches]
+    return [(impossible.get(one, one), found.get(one)) for one in searches]
 
 
 def searched_elsewhere(results: list[tuple[StudySearch, Found | None]]) -> list[str]:
@@ -156,8 +163,9 @@ def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
     Raises:
         SettingError: the study asks for no search, or one of them is not over or has found nothing.
     """
-    asked = wanted(plan)
+    wanted(plan)
     found: dict[str, dict[str, dict[str, object]]] = {}
+    spread: dict[str, dict[str, Figures]] = {}
     folders = []
     with ExitStack() as held:  # all searches, so that none goes on, and no other command freezes them, meanwhile
         for one in searches_of(plan, graphs):
@@ -169,27 +177,23 @@ def freeze_study(plan: StudyPlan, graphs: Graphs) -> int:
                 raise SettingError(
                     f"The search of {one.row} on {one.graph} is not over: {error.what}", remedy="Wait for it to end."
                 ) from error
-            best = _best(plan, one, one.plan, result)
+            folders.append(one.folder)
+            if result is not None and result.impossible:
+                continue  # its labels count as opened all the same, so that it is not searched later
+            result, best = _best(plan, one, one.plan, result)
             chosen = {name: best.settings[name] for name in best.chosen if name in best.settings}
             found.setdefault(one.row, {})[one.graph] = chosen
-            folders.append(one.folder)
-        if not folders:
+            spread.setdefault(one.row, {})[one.graph] = figures_of(result)
+        if not found:
             raise SettingError(f"{plan.file}: no graph could be searched.", remedy="See `fossil study search`.")
         count = max(Openings(folder).add({"study": plan.study.name}) for folder in folders)
-        limits = {"trials": asked.trials, "minutes": asked.minutes}
-        limit = " and ".join(f"{value:g} {unit}" for unit, value in limits.items() if value is not None)
-        rule = asked.protocol or plan.study.protocols[0]
-        write_searched(
-            plan.study.folder_of_searches(plan.file),
-            found,
-            f"settings chosen on each graph by validation accuracy under `{rule}`, of {limit} for every method (all "
-            f"settings, where a method has fewer), {asked.encoders} encoders each, with test labels sealed.",
-        )
+        how = how_searched(plan.study)
+        write_searched(plan.study.folder_of_searches(plan.file), Searched(found, how, count, spread))
     return count
 
 
-def _best(plan: StudyPlan, one: StudySearch, planned: SearchPlan, result: Found | None) -> Trial:
-    """Return the best trial of a search.
+def _best(plan: StudyPlan, one: StudySearch, planned: SearchPlan, result: Found | None) -> tuple[Found, Trial]:
+    """Return what a search found, and its best trial.
 
     Raises:
         SettingError: it is not over, or has found nothing.
@@ -203,51 +207,20 @@ def _best(plan: StudyPlan, one: StudySearch, planned: SearchPlan, result: Found 
         )
     if result.best is None:
         raise SettingError(
-            f"The search of {one.row} on {one.graph} has found nothing.", remedy="Leave out the method or the graph."
+            f"The search of {one.row} on {one.graph} has found nothing{' within its limits' * bool(planned.limits)}.",
+            remedy=f"Leave out the method or the graph{', or allow more' * bool(planned.limits)}.",
         )
-    return result.best
+    return result, result.best
 
 
 def searches_table(plan: StudyPlan, results: list[tuple[StudySearch, Found | None]]) -> Table:
     """Return how validation accuracy spreads over the settings of every search: how far a method must be tuned."""
-    header = ["Graph", "Method", "Trials", "Best", "Defaults", "Median", "Middle half", "Worst"]
-    rows: list[list[str]] = []
-    records: list[dict[str, Value]] = []
-    notes = ["Accuracy on validation nodes in percent, mean over the encoders of a setting; test labels are not read."]
-    for one, found in results:
-        spread = None if found is None else found.spread
-        if found is None or spread is None:
-            rows.append([one.graph, one.row, "–" if found is None else str(len(found.trials)), *["–"] * 5])
-            notes += [f"{one.row} on {one.graph}: {one.reason}"] if one.reason else []
-            continue
-        low, median, high = spread.quartiles
-        usual = "–" if spread.usual is None else _percent(spread.usual)
-        middle = f"{_percent(low)} to {_percent(high)}"
-        shown = [_percent(spread.best), usual, _percent(median), middle, _percent(spread.worst)]
-        rows.append([one.graph, one.row, str(len(found.trials)), *shown])
-        records.append(
-            {
-                "graph": one.graph,
-                "row": one.row,
-                "trials": len(found.trials),
-                "settings": len(spread.values),
-                "best": spread.best,
-                "defaults": spread.usual,
-                "lower_quartile": low,
-                "median": median,
-                "upper_quartile": high,
-                "worst": spread.worst,
-                "openings": len(Openings(one.folder).all),
-            }
-        )
-    opened = max((len(Openings(one.folder).all) for one, _ in results), default=0)
+    searches = [(one.graph, one.row, None if found is None else figures_of(found)) for one, found in results]
+    how = how_searched(plan.study)
+    notes = [how[0].upper() + how[1:]]
+    notes += [f"{one.row} on {one.graph}: {one.reason}" for one, found in results if found is None and one.reason]
     if others := searched_elsewhere(results):
         notes.append(f"Still being searched elsewhere: {', '.join(others)}.")
-    notes.append(
-        "The best of many is partly luck. " + f"Test labels were opened {opened} time{'' if opened == 1 else 's'}."
-    )
-    return Table(f"{plan.study.name}: spread over settings", header, rows, records, notes)
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
+    opened = max((len(Openings(one.folder).all) for one, _ in results), default=0)
+    notes.append(f"Test labels were opened {opened} time{'' if opened == 1 else 's'}.")
+    return spread_table(plan.study.name, searches, notes)

@@ -10,9 +10,11 @@ from statistics import mean, median
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.statistics import Summary
 from fossil.report.tables import Emphasis, Table, Value
-from fossil.studies.file import Quantity, TableEntry
+from fossil.studies.file import NEITHER_GOOD_NOR_BAD, Quantity, TableEntry
 from fossil.studies.groups import NOTE, letters_of
-from fossil.studies.results import SCORED, ByEncoder, Results, over_encoders, paired, scale
+from fossil.studies.ranking import ranks_table
+from fossil.studies.results import SCORED, ByEncoder, Results, middle, over_encoders, paired, scale
+from fossil.studies.spread import spread_table
 
 NOT_ABOVE = "†"
 _NOTHING = "–"
@@ -21,7 +23,6 @@ _CAPTIONS: Mapping[Quantity, str] = {
     "seconds": "Seconds of a training", "epoch_seconds": "Seconds of an epoch", "memory": "Most memory in GB",
     "lambda_mean": "Mean of λ, the weight of structure", "effective_rank": "Effective rank of the vectors",
 }  # fmt: skip
-_NEITHER_GOOD_NOR_BAD = ("lambda_mean", "effective_rank")
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,40 @@ class Place:
     rank: int | None = None
 
 
-def tables_of(results: Results, entry: TableEntry) -> list[Table]:
-    """Return a table that a study asks for, and one of differences where it names a reference.
+def tables_of(results: Results, entry: TableEntry) -> dict[str, Table]:
+    """Return a table that a study asks for, one of differences where it names a reference, and one of mean ranks.
+
+    Each is there by the name of its file.
 
     Args:
         results: the records.
         entry: what is wanted, complete (`Study.wanted_tables`).
     """
     places = places_of(results, entry)
-    made = [_arranged(_values_table(results, entry, places), entry)]
+    made = {entry.name: _arranged(_values_table(results, entry, places), entry)}
     if entry.reference is not None:
-        made.append(_arranged(_differences_table(results, entry, places), entry))
-    return made
+        made[f"{entry.name}-difference"] = _arranged(_differences_table(results, entry, places), entry)
+    if entry.ranks:
+        made[f"{entry.name}-ranks"] = ranks_table(results, entry)
+    searched = results.plan.searched
+    if searched is None:
+        return made
+    return {
+        name: table if searched.note() in table.notes else replace(table, notes=[*table.notes, searched.note()])
+        for name, table in made.items()
+    }
+
+
+def searched_table(results: Results) -> Table | None:
+    """Return how validation accuracy spread over the settings of every search; None before they are frozen."""
+    plan, searched = results.plan, results.plan.searched
+    if searched is None or not searched.spread:
+        return None
+    places = [(graph, row.title) for graph in plan.columns for row in plan.rows if not row.found]
+    known = [
+        (graph, row, searched.spread[row][graph]) for graph, row in places if graph in searched.spread.get(row, {})
+    ]
+    return spread_table(plan.study.name, known, [searched.note()])
 
 
 def places_of(results: Results, entry: TableEntry) -> list[list[Place]]:
@@ -109,13 +132,13 @@ def _lettered(entry: TableEntry, places: list[list[Place]]) -> list[list[Place]]
 
 def _ranked(results: Results, quantity: Quantity, places: list[list[Place]]) -> list[list[Place]]:
     """Say which are the best and the second best of each graph, among those that train without labels."""
-    if quantity in _NEITHER_GOOD_NOR_BAD:
+    if quantity in NEITHER_GOOD_NOR_BAD:
         return places
     ranks: dict[tuple[int, int], int] = {}
     sign = -1 if quantity in SCORED else 1
     for column in range(len(results.plan.columns)):
         known = [
-            (sign * _middle(place.summary, quantity), row)
+            (sign * middle(place.summary, quantity), row)
             for row, line in enumerate(places)
             if (place := line[column]).summary is not None and not results.plan.rows[row].kind.needs_labels
         ]
@@ -197,11 +220,6 @@ def _arranged(table: Table, entry: TableEntry) -> Table:
     return Table(table.title, turned[0], turned[1:], table.records, table.notes, emphasis)
 
 
-def _middle(found: Summary, quantity: Quantity) -> float:
-    """Return the mean of scores, the median of costs: the first training of a process also compiles."""
-    return found.mean if quantity in SCORED else median(found.values)
-
-
 def _unit(quantity: Quantity) -> str:
     return {"memory": "in GB", "lambda_mean": "in λ", "effective_rank": "in dimensions"}.get(
         quantity, "in points" if quantity in SCORED else "in seconds"
@@ -222,7 +240,7 @@ def _text(place: Place, entry: TableEntry) -> str:
     spread = "" if half is None else f" ± {_number(half, entry)}"
     count = f" ({place.summary.n})" if place.summary.n != place.wanted else ""
     marks = "".join(f" {mark}" for mark in place.marks)
-    return f"{_number(_middle(place.summary, entry.value), entry)}{spread}{count}{marks}{published}"
+    return f"{_number(middle(place.summary, entry.value), entry)}{spread}{count}{marks}{published}"
 
 
 def _signed(found: Summary | None, entry: TableEntry) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EXHAUSTED = "exhausted"
 """What Optuna keeps of a search that has nothing new to propose."""
 
+IMPOSSIBLE = "impossible"
+"""What Optuna keeps of a search whose first training the graph did not allow: the reason."""
+
 FEWEST_FOR_IMPORTANCE = 10
 ENOUGH_FOR_IMPORTANCE = 100
 
@@ -98,15 +101,21 @@ class Found:
 
     @property
     def spread(self) -> Spread | None:
-        """How complete trials spread; None where there are none."""
-        usual = None if self.defaults is None else self.defaults.value
-        return Spread(tuple(one.value for one in self.distinct), usual) if self.distinct else None
+        """How complete trials that keep all limits spread, as the best of them is chosen; None where there are none."""
+        usual = None if self.defaults is None or not self.defaults.feasible else self.defaults.value
+        values = tuple(one.value for one in self.distinct if one.feasible)
+        return Spread(values, usual) if values else None
 
     def is_exhausted(self, space: Space) -> bool:
         """Tell whether every setting of the space was tried, or nothing but settings that were is proposed."""
         return bool(self.study.user_attrs.get(EXHAUSTED)) or len(
             {tuple(sorted(map(str, one.chosen.items()))) for one in self.trials}
         ) >= combinations(space)
+
+    @property
+    def impossible(self) -> str:
+        """Why the method cannot have the graph, as far as was tried; empty where it can."""
+        return "" if self.trials else str(self.study.user_attrs.get(IMPOSSIBLE, ""))
 
     def count(self, state: str) -> int:
         """Return how many trials ended so."""

@@ -195,7 +195,15 @@ def test_few_graphs_are_warned_of() -> None:
     scores = {f"m{i}": {f"g{j}": i + 0.1 * j for j in range(7)} for i in range(14)}
     found = mean_ranks(scores)
     assert found.warning is not None and "14 methods over 7 graphs" in found.warning
-    assert "7.5 apart" in found.warning
+    assert "7.5 apart" in found.warning and found.reading == found.warning
+
+
+def test_many_graphs_are_told_how_to_read_them() -> None:
+    scores = {f"m{i}": {f"g{j}": i + 0.1 * j for j in range(60)} for i in range(4)}
+    found = mean_ranks(scores)
+    assert found.warning is None and "few" not in found.reading
+    apart = f"4 methods over 60 graphs: mean ranks more than {found.critical_difference:.1f} apart differ"
+    assert found.reading.startswith(apart)
 
 
 def test_ranks_refuse_holes_and_nothing_to_rank() -> None:

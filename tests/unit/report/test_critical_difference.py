@@ -9,7 +9,7 @@ import pytest
 
 from fossil.errors import SettingError
 from fossil.evaluation.comparison import mean_ranks
-from fossil.report.critical_difference import draw_critical_difference
+from fossil.report.critical_difference import critical_difference, draw_critical_difference
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -41,6 +41,27 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
         draw_critical_difference(tmp_path / "ranks.svg", mean_ranks(scores))
     drawn = texts(tmp_path / "ranks.svg")
     assert "$\\badmacro$  3.00" in drawn and "\\x1b[31m  2.00" in drawn
+
+
+@pytest.mark.parametrize(
+    ("methods", "name"), [(2, "M"), (15, "Propagated features"), (20, "a name of forty signs, which is the most")]
+)
+def test_no_names_overlap_and_none_leaves_the_picture(methods: int, name: str) -> None:
+    # Every second method equals the one before it, so that their ranks are equal too.
+    scores = {f"{name} {i}": {f"g{j}": float(i // 2 + (7 * j) % 3) for j in range(7)} for i in range(methods)}
+    ranks = mean_ranks(scores)
+    figure = critical_difference(ranks, "Mean ranks", [ranks.reading, "Not ranked: nobody."])
+    figure.canvas.draw()
+    [axes] = figure.axes
+    around = [figure._suptitle, figure._supxlabel, axes._left_title]
+    texts = [one for one in (*axes.texts, *around) if one.get_text()]
+    assert len(texts) >= methods + 4
+    boxes = [one.get_window_extent() for one in texts]
+    for number, box in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, texts[number].get_text()
+        assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1, texts[number].get_text()
+        for other, beside in enumerate(boxes[:number]):
+            assert not box.overlaps(beside), (texts[number].get_text(), texts[other].get_text())
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from fossil.studies import search as searching
 from fossil.studies.freeze import freeze
 from fossil.studies.measuring import Limits, Usage, measured
 from fossil.studies.objectives import CRITERIA, ValidationAccuracy, WithoutLabels
+from fossil.studies.sealed import Openings
 from fossil.studies.search import SearchInterruptedError, search
 from fossil.studies.search_folder import SearchFolder
 from fossil.studies.search_plan import Budget, SearchPlan, plan_search
@@ -293,6 +294,14 @@ def test_a_full_disk_stops_with_one_message(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(RunError, match="No space left on device") as stopped:
         run_search(tmp_path / "s", 1)
     assert "finished trials are kept" in stopped.value.remedy
+
+
+def test_a_search_that_is_over_is_shown_after_its_labels_were_opened(tmp_path: Path) -> None:
+    plan = small_plan(space={"width": Choices((4, 8))}, encoders=1)
+    first = outcome(run_search(tmp_path / "s", 30, plan))
+    Openings(tmp_path / "s").add({"by": "a test"})
+    assert len(first) < 30 and outcome(run_search(tmp_path / "s", 30, plan)) == first  # every setting was tried
+    assert outcome(run_search(tmp_path / "s", len(first), plan)) == first
 
 
 # Pruning and limits.

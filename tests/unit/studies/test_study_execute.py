@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from small_study import CPU, DGI, GRAPH, Seen, run, trained, write
+from small_study import CPU, DGI, GRAPH, Seen, planned, run, trained, write
 
 import fossil
 from fossil.errors import EvaluationError, GraphError, RunError, SettingError
@@ -19,8 +19,12 @@ from fossil.methods.registry import methods
 from fossil.methods.untrained import Features
 from fossil.readers.npz import write_npz
 from fossil.readers.source import open_graph
+from fossil.runs.fit import fit
+from fossil.runs.plan import plan_run
 from fossil.studies.execute import StudyInterruptedError
+from fossil.studies.plan import open_study
 from fossil.studies.store import Store
+from fossil.studies.study_search import searches_of
 from fossil.studies.train import kept_vectors
 
 
@@ -40,6 +44,19 @@ def faulty() -> Iterator[type[Faulty]]:
     methods()["faulty"] = Faulty
     yield Faulty
     del methods()["faulty"]
+
+
+def test_less_memory_is_a_failure_and_never_another_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, methods=[DGI], seeds=1)
+    [key] = planned(file).keys
+    monkeypatch.setattr("fossil.runs.preparation.whole_bytes", lambda graph: 1 << 60)
+    asked = {"method": "dgi", "settings": {"width": 8}, "training": {"epochs": 3, "device": "cpu"}}
+    assert fit(plan_run(GRAPH, **asked)).config.is_sampled  # what a run does by itself; no key says so
+    record = run(file).records[key]
+    assert "needs the whole graph on cpu" in record.failed and "more memory" in record.failed and not record.digest
+    plan, graphs = open_study(write(tmp_path, methods=[DGI], search={"trials": 1}))
+    [search] = searches_of(plan, graphs, "cpu")
+    assert search.plan is not None and search.plan.training.sampled == "never"  # nor are settings chosen by one
 
 
 def test_a_cell_has_the_vectors_and_scores_of_the_same_training_by_hand(tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ def test_tables_are_named_by_their_protocol_where_there_are_several() -> None:
         ({"tables": [{"value": "acuracy"}]}, r"tables\[0\]: value='acuracy' is not accepted"),
         ({"tables": [{"refrence": "x"}]}, r"tables\[0\]: unknown key 'refrence'. Did you mean 'reference'"),
         ({"figures": [{"name": "a", "kind": "pie"}]}, r"figures\[0\]: kind='pie' is not accepted"),
+        ({"figures": [{"name": "a", "kind": "ranks"}]}, "'a' asks for mean ranks over one graph"),
+        ({"tables": [{"name": "a", "ranks": True}]}, "'a' asks for mean ranks over one graph"),
+        (
+            {"graphs": ["cora", "digits"], "tables": [{"value": "lambda_mean", "ranks": True}]},
+            "'lambda_mean' asks for mean ranks of lambda_mean, of which more is neither better nor worse",
+        ),
         ({"figures": ["a"]}, "a figure draws a sweep, and the study has none"),
         ({"graphs": ["korra"]}, r"graphs\[0\]: 'korra' is neither a catalogue name nor a path.*Did you mean 'cora'"),
         ({"graphs": ["town/nodes.csv"]}, "neither a catalogue name nor a path"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_study import DGI, run, trained, write
@@ -14,7 +15,7 @@ from fossil.studies.imports import import_records
 from fossil.studies.plan import open_study
 from fossil.studies.recorded import export_records
 from fossil.studies.results import Results
-from fossil.studies.store import Store
+from fossil.studies.store import Record, Store
 
 
 def taken(file: Path, records: Path) -> tuple[str, Results]:
@@ -78,3 +79,45 @@ def test_a_failure_gives_way_to_a_training_that_did_not_fail(tmp_path: Path, els
     path.write_text(json.dumps({"places": []} | failed.to_dict()) + "\n")
     said, results = taken(file, path)
     assert said.startswith("0 taken, 1 there already") and results.records[cell.key] == good
+
+
+def test_a_cell_that_is_being_trained_is_left_to_who_trains_it(tmp_path: Path, elsewhere: Path) -> None:
+    path = export_records(run(write(tmp_path, methods=[DGI])), tmp_path)
+    file = write(elsewhere, methods=[DGI])
+    plan, _ = open_study(file)
+    store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
+    busy, free = (cell.key for cell in plan.cells)
+    with store.claim(busy) as mine:
+        assert mine
+        said, results = taken(file, path)
+        assert said.startswith("1 taken, 0 there already") and set(results.records) == {free}
+        assert said.endswith("; 1 being trained now, which are left to that: import them again when it is over")
+    assert taken(file, path)[0].startswith("1 taken, 1 there already") and not store.running()
+
+
+def test_what_was_finished_before_the_claim_is_kept(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = export_records(run(write(tmp_path, methods=[DGI], seeds=1, protocols=["paper", "released"])), tmp_path)
+    file = write(elsewhere, methods=[DGI], seeds=1, protocols=["paper", "released"])
+    good = run(write(elsewhere, name="other", methods=[DGI], seeds=1, store="small.results"))
+    [record] = good.records.values()
+    store = Store(elsewhere / "small.results")
+    store.path_of(record.key).unlink()
+    claim, read, seen = Store.claim, Store.read, list[str]()
+
+    def claimed(self: Store, key: str, what: str = "") -> Any:
+        store.write(record)  # another process ends its training between the look and the claim
+        return claim(self, key, what)
+
+    def looked(self: Store, key: str) -> Record | None:
+        seen.append(key)
+        return read(self, key)
+
+    monkeypatch.setattr(Store, "claim", claimed)
+    monkeypatch.setattr(Store, "read", looked)
+    plan, _ = open_study(file)
+    assert import_records(plan, store, path).startswith("1 taken")
+    after = read(store, record.key)
+    assert len(seen) == 2 and after is not None and after.digest and not after.imported  # its own training, more scores
+    assert {one.protocol for one in after.scores.values()} == {"paper", "released"}

@@ -15,9 +15,17 @@ from scipy import stats
 from small_study import GRAPH, planned, write
 
 from fossil.errors import EvaluationError, SettingError
+from fossil.evaluation.comparison import mean_ranks
 from fossil.report.tables import Format, render
 from fossil.studies.figures import draw_figure
-from fossil.studies.overview import draw_figures, export_tables, plan_table, status_table, tables_named
+from fossil.studies.overview import (
+    draw_figures,
+    export_tables,
+    figure_notes,
+    plan_table,
+    status_table,
+    tables_named,
+)
 from fossil.studies.results import Results
 from fossil.studies.store import Record, Scores, Store
 
@@ -258,6 +266,77 @@ def test_growth_is_drawn_against_the_number_of_nodes(tmp_path: Path) -> None:
     _, svg = draw_figures(results, None, tmp_path)
     text = svg.read_text()
     assert re.search(r"<!-- DGI -->", text) and "<!-- nodes -->" in text and "<!-- seconds of a training -->" in text
+
+
+# Ranks.
+
+THIRD = "csbm:nodes=60,features=8,degree=6,seed=11"
+RANKED = STUDY | {
+    "graphs": [*STUDY["graphs"], {"input": THIRD, "title": "C"}],
+    "methods": [*METHODS, {"method": "fs_mlp", "settings": {"split": "paper"}, "title": "FS-MLP"}],
+    "tables": [{"name": "a", "ranks": True}],
+    "figures": [{"name": "ranks", "kind": "ranks", "title": "Who is ahead more often?"}],
+}
+# By graph, accuracies of what trains without labels: ranks 4 2.5 2.5 1, 1 2 3 4, and on C one is not measured.
+MEANS = {"Features": (0.50, 0.90, 0.9), "Propagated features": (0.60, 0.80, 0.8), "DGI": (0.60, 0.70, 0.7)}
+GRACE = {("GRACE", 0): [[0.7]] * 3, ("GRACE", 1): [[0.6]] * 3}
+SUPERVISED = {("FS-MLP", column): [[0.99]] * 3 for column in range(3)}
+OF_RANKS = {(row, at): [[one]] * 3 for row, means in MEANS.items() for at, one in enumerate(means)} | GRACE | SUPERVISED
+
+
+def test_mean_ranks_are_over_graphs_on_which_all_are_measured(tmp_path: Path) -> None:
+    found = tables_named(results_of(tmp_path, OF_RANKS, **RANKED))
+    assert list(found) == ["a", "a-ranks"]
+    table = found["a-ranks"]
+    assert table.header == ["Method", "Mean rank", "A", "B", "C"]
+    assert table.rows == [
+        ["Propagated features", "2.2", "2.5", "2", "–"],
+        ["Features", "2.5", "4", "1", "–"],
+        ["GRACE", "2.5", "1", "4", "–"],
+        ["DGI", "2.8", "2.5", "3", "–"],
+    ]
+    ranks = mean_ranks({row: {"A": of[0], "B": of[1]} for row, of in (MEANS | {"GRACE": (0.7, 0.6)}).items()})
+    assert [one["mean_rank"] for one in table.records] == list(ranks.mean.values())
+    assert {one["critical_difference"] for one in table.records} == {ranks.critical_difference}
+    said = " ".join(table.notes)
+    assert ranks.warning is not None and ranks.warning in said and "too few graphs" in said
+    assert f"{ranks.critical_difference:.1f} apart" in said and f"p = {ranks.p_value:.2g}" in said
+    assert "Not counted: C, on which GRACE is not measured" in said and "FS-MLP" in said
+
+
+def test_costs_are_ranked_from_the_least(tmp_path: Path) -> None:
+    results = results_of(tmp_path, OF_RANKS, **RANKED | {"tables": [{"value": "seconds", "name": "s", "ranks": True}]})
+    speeds = {"Features": 4.0, "Propagated features": 3.0, "DGI": 2.0, "GRACE": 1.0}
+    titles = {cell.key: results.plan.rows[cell.row].title for cell in results.plan.cells}
+    results.records = {key: replace(one, seconds=speeds.get(titles[key], 9)) for key, one in results.records.items()}
+    table = tables_named(results)["s-ranks"]
+    assert [row[:2] for row in table.rows] == [
+        ["GRACE", "1.0"], ["DGI", "2.0"], ["Propagated features", "3.0"], ["Features", "4.0"],
+    ]  # fmt: skip
+
+
+def test_ranks_of_a_study_that_is_not_done_say_what_is_missing(tmp_path: Path) -> None:
+    some = {place: of for place, of in OF_RANKS.items() if place != ("DGI", 1)}
+    results = results_of(tmp_path, some, **RANKED)
+    table = tables_named(results)["a-ranks"]
+    assert {cell for row in table.rows for cell in row[1:]} == {"–"} and len(table.rows) == 4
+    why = "No mean ranks yet: all 4 rows are measured on 1 graph. Missing: DGI on B, GRACE on C."
+    assert why in table.notes
+    with pytest.raises(EvaluationError, match=r"nothing to draw.*Missing: DGI on B"):
+        draw_figures(results, None, tmp_path)
+
+
+def test_ranks_are_drawn_with_the_warning_that_few_graphs_need(tmp_path: Path) -> None:
+    results = results_of(tmp_path, OF_RANKS, **RANKED)
+    png, svg = draw_figures(results, "ranks", tmp_path / "out")
+    assert png.name == "small-ranks.png" and png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5_000
+    text = " ".join(re.findall(r"<!-- (.+?) -->", svg.read_text(), re.DOTALL)).replace("\n", " ")
+    assert "Who is ahead more often?" in text and "GRACE  2.50" in text and "FS-MLP  " not in text
+    notes = figure_notes(results, "ranks")
+    assert "4 methods over 2 graphs" in notes[0] and "too few graphs" in notes[0]
+    assert all(note in text for note in notes) and any("C, on which GRACE is not measured" in note for note in notes)
+    assert draw_figure(results, results.plan.study.figures[0], tmp_path / "again")[1].read_text() == svg.read_text()
+    assert figure_notes(results_of(tmp_path, {}, **STUDY), None) == []
 
 
 def test_a_study_without_figures_says_so(tmp_path: Path) -> None:
