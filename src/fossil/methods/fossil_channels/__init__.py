@@ -111,12 +111,12 @@ splits](../paper/geom_gcn_splits.md) it can be set beside figures of the literat
 - Weights of each node are better than those of the graph on none, and worse on seven graphs, by 0.5 to 5 points.
 - The untrained rows earn theirs on Cora, CiteSeer, Chameleon, Squirrel, Amazon Photo and Texas (0.4 to 9 points).
 - Transport between subgraphs, weighed by ω, is worth 0.2 ± 0.1 points on Amazon Photo, costs 0.3 ± 0.2 on filtered
-  Chameleon and 0.1 ± 0.1 on Cora, and cannot be told from zero on the other seven. On PubMed and CoAuthor-CS, which the
-  ablation lacks with today's defaults, it was worth 0.4 ± 0.1 and 0.6 ± 0.1 with those of before; if that does not hold
-  any more, it does not earn its place. The cosine of means in its place costs
-  0.2 to 0.9 points on Cora, CiteSeer, Actor and Amazon Photo: worse than no comparison of subgraphs. On graphs that
-  leak ω is near zero. A likely reason why it would cost there, which was not measured: subgraphs around two nodes with the
-  same list of neighbours are alike, and a contrast of subgraphs pulls apart what a lookup calls equal.
+  Chameleon and 0.1 ± 0.1 on Cora, and cannot be told from zero on the other seven. On PubMed and CoAuthor-CS, which
+  the ablation lacks with today's defaults, it was worth 0.4 ± 0.1 and 0.6 ± 0.1 with those of before; if that does
+  not hold any more, it does not earn its place. The cosine of means in its place costs 0.2 to 0.9 points on Cora,
+  CiteSeer, Actor and Amazon Photo: worse than no comparison of subgraphs. On graphs that leak ω is near zero. A
+  likely reason why it would cost there, which was not measured: subgraphs around two nodes with the same list of
+  neighbours are alike, and a contrast of subgraphs pulls apart what a lookup calls equal.
 - Dropping edges cannot be told from keeping them on nine of the ten graphs and costs 0.5 ± 0.4 points on filtered
   Squirrel; on PubMed it gained 0.7 ± 0.2 with the defaults of before.
 
