@@ -39,7 +39,8 @@ ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "benchmarks" / "results" / "mutants.jsonl"
 # Sampled changes that no test can notice, by key, with the reason.
 EXPLAINED: dict[str, str] = json.loads((Path(__file__).parent / "explained.json").read_text(encoding="utf-8"))
-_COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md", "Makefile")
+_COPIED = ("src", "tests", "benchmarks", "docs", "examples", "studies", "pyproject.toml", "README.md", "Makefile")
+_LEFT_OUT = {"studies": ("results", "*.results")}  # trainings that studies keep
 _LOADED = ("torch", "scipy.optimize", "sklearn.linear_model", "torch_geometric.nn", "pandas", "hypothesis", "ot")
 # Compiling kernels for a GPU takes long and sees nothing of the core.
 _OPTIONS = (
@@ -102,7 +103,9 @@ class Workshop:
         for name in copied:
             source = root / name
             if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(
+                    source, folder / name, ignore=shutil.ignore_patterns("__pycache__", *_LEFT_OUT.get(name, ()))
+                )
             else:
                 shutil.copy(source, folder / name)
 

@@ -150,7 +150,7 @@ def test_the_losses_are_those_of_two_views_under_the_weights() -> None:
     torch.testing.assert_close(first.norm(dim=1), torch.ones(NODES))
     [objective] = method.step(prepared, torch.Generator().manual_seed(3))
     assert list(objective.terms) == ["ot", "node"]
-    torch.testing.assert_close(objective.terms["node"], node_contrast(first, second, 0.5))
+    torch.testing.assert_close(objective.terms["node"], node_contrast(first, second, 0.8))
 
 
 def test_a_channel_without_weight_does_no_harm() -> None:
