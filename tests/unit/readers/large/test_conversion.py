@@ -299,6 +299,35 @@ def test_a_batch_is_shorter_where_a_row_becomes_many_features(tmp_path: Path) ->
     assert max(piece.rows for piece in table.pieces(["id"], 200)) < 2000
 
 
+@pytest.mark.parametrize("direction", ["keep", "symmetrize"])
+def test_every_stage_tells_how_far_it_is(folder: Path, tmp_path: Path, monkeypatch: Any, direction: str) -> None:
+    monkeypatch.setattr(csr, "EDGES_AT_ONCE", 20)
+    monkeypatch.setattr("fossil.graph.folder._BYTES_AT_ONCE", 1 << 7)
+    heard: dict[str, list[float]] = {}
+    convert(
+        folder,
+        tmp_path / "out",
+        treatment={"direction": direction},
+        told=lambda stage, share: heard.setdefault(stage, []).append(share),
+    )
+    assert tuple(heard) == STAGES
+    for stage, shares in heard.items():
+        assert shares == sorted(shares) and shares[-1] == 1.0, stage
+    assert all(len(set(heard[stage])) > 5 for stage in ("directions", "manifest"))
+
+
+def test_edges_alone_tell_how_far_their_features_are(folder: Path, tmp_path: Path) -> None:
+    heard: list[float] = []
+    shutil.rmtree(folder / "nodes")
+    convert(
+        folder,
+        tmp_path / "out",
+        structural_features=True,
+        told=lambda stage, share: heard.append(share) if stage == "features" else None,
+    )
+    assert heard[-1] == 1.0
+
+
 def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
         convert(folder, tmp_path / "out", told=stopping_at("features"))
