@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ from fossil.runs.resume import resume_training
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import Divides, TrainsOnSamples, lack_of_memory_as, step_memory
+from fossil.training.capabilities import Divides, EmbedsRows, TrainsOnSamples, lack_of_memory_as, step_memory
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
 from fossil.training.distributed import most
@@ -95,7 +95,7 @@ def fit(
             with lack_of_memory_as(too_large):
                 trainer.close()
                 model.eval()
-                encoded = _embedded(plan, model, prepared) if how.is_sampled else model.encode(prepared)
+                encoded = _embedded(plan, model, prepared, reporter) if how.is_sampled else model.encode(prepared)
             vectors, fusion, channels = as_arrays(encoded)
             fault = fault_of(model, graph, encoded)
             if fault is not None:
@@ -147,16 +147,30 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     return trainer, plan, how
 
 
-def _embedded(plan: Plan, model: Method[Any], prepared: Any) -> NodeVectors:
+def _embedded(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter) -> NodeVectors:
     """Embed all nodes in parts; those are kept in the run folder until the vectors are written as one."""
     assert isinstance(model, TrainsOnSamples)
     rows, ids = model.embedding(prepared), plan.graph.ids
-    if plan.out is None:
-        parts = (rows.rows(part.start, part.stop).on_host() for part in blocks(len(ids), ROWS))
-        return joined(parts, len(ids))
-    folder = plan.out / PARTS
-    write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}")
-    return joined(map(vectors_of, read_parts(folder)), len(ids))
+    rows.told = reporter.stage
+    reporter.notice(f"embedding: {len(ids):,} nodes in parts of {min(ROWS, len(ids)):,}")
+
+    def told(done: int, total: int) -> None:
+        reporter.stage("vectors", done / total)
+
+    try:
+        if plan.out is None:
+            return joined(_parts_in_memory(rows, len(ids), told), len(ids))
+        folder = plan.out / PARTS
+        write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}", size=ROWS, told=told)
+        return joined(map(vectors_of, read_parts(folder)), len(ids))
+    finally:
+        reporter.finish()
+
+
+def _parts_in_memory(rows: EmbedsRows, nodes: int, told: Callable[[int, int], None]) -> Iterator[NodeVectors]:
+    for part in blocks(nodes, ROWS):
+        yield rows.rows(part.start, part.stop).on_host()
+        told(part.stop, nodes)
 
 
 def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:

@@ -42,6 +42,10 @@ class Heard(Silent):
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.stages: dict[str, list[float]] = {}
+
+    def stage(self, name: str, share: float) -> None:
+        self.stages.setdefault(name, []).append(share)
 
     def notice(self, text: str) -> None:
         self.said.append(text)
@@ -117,6 +121,28 @@ def test_methods_that_need_the_whole_graph_refuse_samples() -> None:
             fit(planned(method=method, sampled="always"))
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["in a folder", "in memory"])
+@pytest.mark.parametrize(
+    ("method", "before"),
+    [
+        ("fossil_v2", {"first layer"}),
+        ("fossil_channels_v2", {"first hop", "agreement", "layers"}),
+        ("bnll", {"layer 1"}),
+    ],
+)
+def test_embedding_in_parts_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, before: set[str], kept: bool
+) -> None:
+    monkeypatch.setattr(fitting, "ROWS", 25)
+    heard = Heard()
+    fit(planned(tmp_path / "run" if kept else None, method, sampled="always"), heard)
+    assert sum("embedding: 60 nodes in parts of 25" in line for line in heard.said) == 1
+    assert set(heard.stages) == before | {"vectors"}
+    for shares in heard.stages.values():
+        assert shares == sorted(shares) and shares[-1] == 1.0
+    assert len(heard.stages["vectors"]) == 3
+
+
 class Rows:
     """Embeds each node by its number, and counts what it was asked for."""
 
@@ -140,9 +166,9 @@ def test_a_stopped_embedding_goes_on_with_the_missing_parts(tmp_path: Path) -> N
         list(read_parts(tmp_path))
     write_parts(tmp_path, goes_on, ids, "one", size=10)
     assert stopped.asked == [(0, 10), (10, 20)] and goes_on.asked == [(20, 25)]
-    parts = list(read_parts(tmp_path))
-    assert np.concatenate([part["ids"] for part in parts]).tolist() == ids.tolist()
-    assert torch.cat([vectors_of(part).vectors for part in parts])[:, 0].tolist() == list(range(25))
+    found = list(read_parts(tmp_path))
+    assert np.concatenate([part["ids"] for part in found]).tolist() == ids.tolist()
+    assert torch.cat([vectors_of(part).vectors for part in found])[:, 0].tolist() == list(range(25))
     again = Rows()
     write_parts(tmp_path, again, ids, "another training", size=10)
     assert len(again.asked) == 3
