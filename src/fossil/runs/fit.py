@@ -19,6 +19,7 @@ from fossil.ops.ranks import ALONE, Ranks
 from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.embeddings import FitResult, as_arrays, fault_of
 from fossil.runs.folder import (
+    check_disk,
     claim_folder,
     digests,
     holds_run,
@@ -79,6 +80,9 @@ def fit(
         reporter.notice(how.describe(config.training.fan_out))
     _check_memory(model, prepared, graph, device, reporter, ranks)
     too_large = _too_large(kind, config.settings, graph)
+    if out is not None:
+        columns = kind.vector_columns(config.settings, graph.num_features)
+        check_disk(out, graph.num_nodes, columns, in_parts=how.is_sampled, force=plan.force)
     history, checkpoints = (
         History(None if out is None else out / "history.jsonl"),
         Checkpoints(out, config.identity, graph),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 from scipy import sparse as sp
 
-from fossil.errors import FossilError, GraphError, SettingError
+from fossil.errors import FossilError, GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil import FossilV2
@@ -141,6 +142,29 @@ def test_embedding_in_parts_tells_how_far_it_is(
     for shares in heard.stages.values():
         assert shares == sorted(shares) and shares[-1] == 1.0
     assert len(heard.stages["vectors"]) == 3
+
+
+@pytest.mark.parametrize(("sampled", "copies"), [("always", 3), ("never", 2)])
+def test_a_disk_without_room_for_the_vectors_is_told_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: str, copies: int
+) -> None:
+    need, real, out = copies * 4 * 60 * SMALL["width"], shutil.disk_usage, tmp_path / "runs/new"
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=need - 1))
+    with pytest.raises(RunError, match=rf"60 vectors of 6 numbers take .*{need / 1000:.1f} kB in .*{need / 1000:.1f}"):
+        fit(planned(out, sampled=sampled))
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=need))
+    assert len(fit(planned(out, sampled=sampled))) == 60
+
+
+def test_parts_that_are_there_need_no_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, real = tmp_path / "run", shutil.disk_usage
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "save_tensors", lambda *_: raised(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(planned(out, sampled="always"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=2 * 4 * 60 * SMALL["width"]))
+    assert len(fit(planned(out, resume=True, sampled="always"))) == 60
 
 
 class Rows:
