@@ -101,7 +101,7 @@ def fit(
                 model.eval()
                 encoded = _embedded(plan, model, prepared, reporter) if how.is_sampled else model.encode(prepared)
             vectors, fusion, channels = as_arrays(encoded)
-            fault = fault_of(model, graph, encoded)
+            fault = fault_of(model, graph.ids, encoded)
             if fault is not None:
                 raise DivergedError.after(trainer.steps, fault)
         except DivergedError as error:

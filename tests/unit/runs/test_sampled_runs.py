@@ -17,12 +17,13 @@ from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil import FossilV2
 from fossil.ops.ranks import Ranks
+from fossil.runs import checkpoints, preparation
 from fossil.runs import fit as fitting
-from fossil.runs import preparation
 from fossil.runs.conversion import convert
 from fossil.runs.fit import fit
 from fossil.runs.parts import read_parts, vectors_of, write_parts
 from fossil.runs.plan import plan_run
+from fossil.sampling.few import few_of
 from fossil.training.progress import Silent
 from fossil.training.trainer import TrainingSettings
 
@@ -165,6 +166,36 @@ def test_parts_that_are_there_need_no_room_again(tmp_path: Path, monkeypatch: py
             fit(planned(out, sampled="always"))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=2 * 4 * 60 * SMALL["width"]))
     assert len(fit(planned(out, resume=True, sampled="always"))) == 60
+
+
+@pytest.mark.parametrize("method", ["fossil_v2", "fossil_channels_v2", "bgrl", "dgi", "grace"])
+def test_checkpoints_of_large_weights_look_at_a_few_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """All nodes are embedded once: in the end."""
+    asked: list[int] = []
+    monkeypatch.setattr(checkpoints, "_SUSPICIOUS", 0.0)
+    monkeypatch.setattr(checkpoints, "few_of", lambda store: few_of(store, 3))
+    straight = fit(planned(method=method, sampled="always")).vectors
+    look = checkpoints.fault_of
+    monkeypatch.setattr(checkpoints, "fault_of", lambda *a: asked.append(len(a[2].vectors)) or look(*a))
+    found = fit(planned(tmp_path / "run", method, sampled="always", checkpoint_seconds=0)).vectors
+    assert len(asked) == 3 and max(asked) < 60
+    np.testing.assert_array_equal(found, straight)
+
+
+def test_a_checkpoint_whose_few_vectors_are_no_numbers_is_not_written(tmp_path: Path) -> None:
+    trainer, plan, _ = fitting.make_trainer(planned(tmp_path, sampled="always"))
+    kept = checkpoints.Checkpoints(tmp_path, plan.config.identity, plan.graph)
+    trainer.run(1, lambda *_: False)
+    kept.save(trainer, "")
+    assert kept.epoch == 1
+    with torch.no_grad():
+        for weight in trainer.method.parameters():
+            weight.fill_(1e30)
+    trainer.steps = 2
+    kept.save(trainer, "")
+    assert kept.epoch == 1 and kept.keep_good(trainer) == 1
 
 
 class Rows:
