@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from pyarrow import parquet
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
 from fossil.graph import csr
@@ -326,6 +328,36 @@ def test_edges_alone_tell_how_far_their_features_are(folder: Path, tmp_path: Pat
         told=lambda stage, share: heard.append(share) if stage == "features" else None,
     )
     assert heard[-1] == 1.0
+
+
+@pytest.mark.parametrize("number", [0, 9], ids=["first", "last"])
+def test_parts_without_rows_are_taken_as_empty(folder: Path, tmp_path: Path, number: int) -> None:
+    whole = convert(folder, tmp_path / "whole", name="people")
+    for name, frame in (("nodes", nodes()), ("edges", edges())):
+        empty = pyarrow.table({column: pyarrow.nulls(0) for column in frame})
+        parquet.write_table(empty, folder / name / f"part{'' if number else ' '}-{number}.parquet")
+    assert convert(folder, tmp_path / "out", name="people").digests == whole.digests
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=repr)
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_text_parts_of_a_header_alone_are_taken_as_empty(folder: Path, tmp_path: Path, end: str, suffix: str) -> None:
+    whole = convert(folder, tmp_path / "whole", name="people")
+    for name, frame in (("nodes", nodes()), ("edges", edges())):
+        shutil.rmtree(folder / name)
+        (folder / name).mkdir()
+        for number, rows in enumerate((slice(0), slice(None), slice(0))):
+            text = frame.iloc[rows].to_csv(index=False)
+            written = (text if number == 1 else text.strip() + end).encode()
+            path = folder / name / f"part-{number}{suffix}"
+            path.write_bytes(gzip.compress(written) if suffix.endswith("gz") else written)
+    assert convert(folder, tmp_path / "out", name="people").digests == whole.digests
+
+
+def test_empty_parts_have_the_columns_of_the_others(folder: Path, tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"id": pyarrow.nulls(0)}), folder / "nodes/part-9.parquet")
+    with pytest.raises(GraphError, match="column 'x' is missing in the first"):
+        convert(folder, tmp_path / "out")
 
 
 def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
