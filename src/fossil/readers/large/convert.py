@@ -55,7 +55,7 @@ class Conversion:
         structural_features: add features made from the edges; a node table is then not needed.
         feature_type: float32 or float16.
         memory: bytes to use, in words such as `8GB`; half of what is free when None.
-        force: replace what is in `out`.
+        force: replace what is in `out`; a graph stays there until the new one is whole.
     """
 
     source: Path
@@ -133,12 +133,12 @@ class Conversion:
             stages, nodes, edges, choices, treatment, name, self.structural_features, self.feature_type, memory, told
         )
         try:
-            graph = work.all(lambda: refuse_change(self.out, about()))
+            work.all(lambda: refuse_change(stages.folder, about()))
         except GraphError:
             stages.abandon()
             raise
         stages.end()
-        return graph
+        return DiskGraph(self.out)
 
 
 def _streamable(treatment: Treatment) -> Treatment:
@@ -180,7 +180,7 @@ class _Work:
     memory: int
     told: Told
 
-    def all(self, last_look: Callable[[], None]) -> DiskGraph:
+    def all(self, last_look: Callable[[], None]) -> None:
         """Do what is not done yet, and seal the folder."""
         folder, once = self.stages.folder, self.stages.once
         noted, large = self._planned()
@@ -210,7 +210,7 @@ class _Work:
         self.told("manifest", 0.0)
         last_look()
         write_json(folder / ENCODING, large.plan.to_json())
-        return seal(
+        seal(
             folder,
             name=self.name,
             label_names=large.label_names,
