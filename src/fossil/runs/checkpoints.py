@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fossil.errors import RunError
+from fossil.errors import GraphError, RunError
 from fossil.graph.blocks import blocks
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method, NodeVectors
@@ -114,6 +114,8 @@ class Checkpoints:
                 return fault_of(method, ids, method.eval().encode(trainer.prepared))
             found = (fault_of(method, ids, part) for part in _parts(method.eval(), trainer.prepared, few))
             return next((fault for fault in found if fault is not None), None)
+        except GraphError:
+            return None  # what all nodes need at once to be embedded does not fit
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
