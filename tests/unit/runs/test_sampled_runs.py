@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from fossil.errors import FossilError, GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil import FossilV2
+from fossil.methods.registry import get_method
 from fossil.ops.ranks import Ranks
 from fossil.runs import checkpoints, preparation
 from fossil.runs import fit as fitting
+from fossil.runs import run as running
 from fossil.runs.conversion import convert
 from fossil.runs.fit import fit
 from fossil.runs.parts import read_parts, vectors_of, write_parts
 from fossil.runs.plan import plan_run
+from fossil.runs.run import Run
 from fossil.sampling.few import few_of
 from fossil.training.progress import Silent
 from fossil.training.trainer import TrainingSettings
@@ -198,6 +202,62 @@ def test_a_checkpoint_whose_few_vectors_are_no_numbers_is_not_written(tmp_path: 
     assert kept.epoch == 1 and kept.keep_good(trainer) == 1
 
 
+def written(folder: Path, whole: Graph) -> Path:
+    """The graph as tables."""
+    folder.mkdir()
+    columns = "\n".join(f"{i},{','.join(map(str, row))}" for i, row in enumerate(whole.features.tolist()))
+    (folder / "nodes.csv").write_text("id,a,b,c,d,e\n" + columns + "\n")
+    pairs = zip(*whole.adjacency.nonzero(), strict=True)
+    (folder / "edges.csv").write_text("source,target\n" + "\n".join(f"{a},{b}" for a, b in pairs) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("method", ["fossil_v2", "fossil_channels_v2", "bnll"])
+def test_a_sampled_run_embeds_another_graph_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    expected = fit(planned(tmp_path / "run", method, sampled="always")).vectors
+    kind = get_method(method)
+    monkeypatch.setattr(kind, "prepare", lambda *_: raised(AssertionError))  # never the whole graph
+    np.testing.assert_allclose(Run.open(tmp_path / "run").embed(graph()).vectors, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_graph_too_large_for_memory_is_embedded_in_parts_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {name: fit(planned(tmp_path / name, name)).vectors for name in ("fossil_v2", "muse")}
+    monkeypatch.setattr(running, "whole_bytes", lambda graph: 1 << 60)
+    found = Run.open(tmp_path / "fossil_v2").embed(graph()).vectors
+    np.testing.assert_allclose(found, expected["fossil_v2"], rtol=1e-4, atol=1e-5)
+    refused = {"muse": 10**15, "fossil_v2": 4 * 60 * SMALL["width"] - 1}
+    for name, free in refused.items():
+        monkeypatch.setattr(running, "free_host_memory", lambda free=free: free)
+        with pytest.raises(RunError, match=r"Embedding g \(60 nodes\) with the run in .* does not fit in memory"):
+            Run.open(tmp_path / name).embed(graph())
+
+
+def test_new_nodes_of_a_run_on_a_converted_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = written(tmp_path / "tables", graph())
+    other = written(tmp_path / "others", replace(graph(), features=3 * graph().features + 1))
+    convert(source, tmp_path / "disk")
+    convert(other, tmp_path / "others disk")
+    training = {"epochs": 2, "device": "cpu", "sampled": "always"}
+    fit(plan_run(tmp_path / "disk", method="fossil_v2", settings=SMALL, training=training, out=tmp_path / "run"))
+    run = Run.open(tmp_path / "run")
+    for same in (tmp_path / "disk", source):
+        np.testing.assert_allclose(run.embed(same).vectors, run.embeddings.vectors, rtol=1e-4, atol=1e-5)
+    with pytest.raises(GraphError, match="converted by itself, and its columns are encoded otherwise"):
+        run.embed(tmp_path / "others disk")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/nodes.csv").write_text("id,a,b,c,d,e\nnew,1,0,1,0,1\n")
+    (tmp_path / "new/edges.csv").write_text("source,target\nnew,0\n")
+    assert list(run.embed(tmp_path / "new", attach=True)) == ["new"]
+    monkeypatch.setattr(running, "whole_bytes", lambda graph: 1 << 60)
+    with pytest.raises(RunError, match=r"New nodes are joined to .* in memory, which takes .* are free") as refused:
+        run.embed(tmp_path / "new", attach=True)
+    assert "leave out --attach" in refused.value.remedy
+
+
 class Rows:
     """Embeds each node by its number, and counts what it was asked for."""
 
@@ -288,12 +348,7 @@ def test_vectors_are_joined_as_they_come() -> None:
 
 def test_a_graph_on_disk_is_trained_on_as_the_one_in_memory(tmp_path: Path) -> None:
     whole = graph()
-    source = tmp_path / "tables"
-    source.mkdir()
-    columns = "\n".join(f"{i},{','.join(map(str, row))}" for i, row in enumerate(whole.features.tolist()))
-    (source / "nodes.csv").write_text("id,a,b,c,d,e\n" + columns + "\n")
-    pairs = zip(*whole.adjacency.nonzero(), strict=True)
-    (source / "edges.csv").write_text("source,target\n" + "\n".join(f"{a},{b}" for a, b in pairs) + "\n")
+    source = written(tmp_path / "tables", whole)
     convert(source, tmp_path / "disk")
     training = {"epochs": 2, "device": "cpu", "sampled": "always", "fan_out": 2}
     for method in ("fossil_v2", "fossil_channels_v2", "bgrl", "bnll", "dgi", "grace"):
