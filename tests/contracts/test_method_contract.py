@@ -91,6 +91,17 @@ def train(trained: Trainer, epochs: int = 2) -> list[dict[str, float]]:
     return records
 
 
+@pytest.mark.parametrize("graph", ["plain", "directed", "one feature"])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_knows_beforehand_how_long_its_vectors_are(name: str, graph: str) -> None:
+    fitted, kind = trainer(name, graph=graph), get_method(name)
+    fitted.fit()
+    method = fitted.method.eval()
+    vectors = method.encode(method.prepare(make_graph(graph), CPU)).vectors
+    config: Any = kind.complete(kind.configure(None, small_settings(kind)), make_graph(graph), 0)
+    assert kind.vector_columns(config, make_graph(graph).num_features) == vectors.shape[1]
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_tells_whether_the_direction_of_edges_matters(name: str) -> None:
     graph = make_graph("directed")

@@ -99,7 +99,9 @@ def convert(
     memory: str | None = typer.Option(
         None, "--memory", help="How much to use, such as 8GB; else half of what is free."
     ),
-    force: bool = typer.Option(False, "--force", help="Replace what stands in the folder."),
+    force: bool = typer.Option(
+        False, "--force", help="Replace what stands in the folder, once the new graph is whole."
+    ),
     edges: reading.Edges = None,
     label: reading.Label = None,
     columns: reading.Columns = [],  # noqa: B006

@@ -10,7 +10,6 @@ from fossil.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
 
     from fossil.readers.read import LoadedGraph
     from fossil.report.tables import Format, Table
@@ -55,25 +54,20 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
 @contextmanager
 def converting_bar() -> Iterator[Callable[[str, float], None]]:
     """Show the stages of a conversion with the time left of each; a line a stage where there is no terminal."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
     from fossil.report.terminal import PlainConsole
+    from fossil.training.progress import Stages
 
     console = PlainConsole(stderr=True)
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"))
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+    stages = Stages(console)
 
-        def told(stage: str, share: float) -> None:
-            if stage not in tasks:
-                for before in tasks.values():
-                    bar.update(before, completed=1.0)
-                tasks[stage] = bar.add_task(stage, total=1.0)
-                if not console.is_terminal:
-                    console.print(f"converting: {stage}")
-            bar.update(tasks[stage], completed=share)
+    def told(stage: str, share: float) -> None:
+        if stages(stage, share) and not console.is_terminal:
+            console.print(f"converting: {stage}")
 
+    try:
         yield told
+    finally:
+        stages.stop()
 
 
 def show_graph(console: Console, loaded: LoadedGraph) -> None:

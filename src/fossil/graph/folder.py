@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ def seal(
     feature_names: Sequence[str] = (),
     findings: Sequence[Finding] = (),
     about: Mapping[str, Any] | None = None,
+    told: Callable[[float], None] = lambda share: None,
 ) -> DiskGraph:
     """Write the manifest of a folder whose arrays are all there (`appending`), and open it.
 
@@ -50,6 +51,7 @@ def seal(
         feature_names: of each column of the features.
         findings: what was noticed about the graph.
         about: what else to keep in the manifest, such as where the graph comes from.
+        told: is told which share of the arrays has been read for their digests.
 
     Raises:
         GraphError: the arrays do not fit together, or two nodes have one id.
@@ -60,9 +62,17 @@ def seal(
     names = [part for part in (*REQUIRED, *OPTIONAL) if (folder / f"{part}.npy").exists()]
     arrays = {part: mapped(folder / f"{part}.npy") for part in names}
     check_shapes(folder, arrays)
-    print_of_all, digests = _fingerprint(folder, arrays)
-    for part in set(names) - set(digests):
+    done, every = 0, max(1, sum(array.nbytes for array in arrays.values()))
+
+    def read(size: int) -> None:
+        nonlocal done
+        done += size
+        told(min(1.0, done / every))
+
+    print_of_all, digests = _fingerprint(folder, arrays, read)
+    for part in [name for name in names if name not in digests]:
         digests[part] = sha256(folder / f"{part}.npy")
+        read(arrays[part].nbytes)
     manifest = {
         FORMAT_KEY: FORMAT_VERSION,
         "name": name,
@@ -129,8 +139,14 @@ def write_csr(folder: Path, way: str, indptr: Array, indices: Iterable[Array]) -
             out.append(indptr[part])
 
 
-def _fingerprint(folder: Path, arrays: Mapping[str, Array]) -> tuple[str, dict[str, str]]:
-    """Return `Graph.fingerprint` of the arrays, and the SHA-256 of the files that were read whole for it."""
+def _fingerprint(folder: Path, arrays: Mapping[str, Array], read: Callable[[int], None]) -> tuple[str, dict[str, str]]:
+    """Return `Graph.fingerprint` of the arrays, and the SHA-256 of the files that were read whole for it.
+
+    Args:
+        folder: of the arrays.
+        arrays: by name.
+        read: is told how many bytes were read since it was last told.
+    """
     whole, digests = hashlib.sha256(), {}
     for name, dtype in (("out_indptr", np.int64), ("out_indices", np.int64), ("features", arrays["features"].dtype)):
         array, digest = arrays[name], hashlib.sha256()
@@ -140,6 +156,7 @@ def _fingerprint(folder: Path, arrays: Mapping[str, Array]) -> tuple[str, dict[s
         for part in blocks(len(array), max(1, _BYTES_AT_ONCE // width)):
             digest.update(array[part].data.cast("B") if array[part].size else b"")
             whole.update(np.ascontiguousarray(array[part], dtype).data.cast("B") if array[part].size else b"")
+            read(array[part].nbytes)
         digests[name] = digest.hexdigest()
     for part in blocks(len(arrays["ids"])):
         whole.update(("\n" * bool(part.start) + "\n".join(map(str, arrays["ids"][part].tolist()))).encode())

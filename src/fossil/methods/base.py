@@ -255,6 +255,11 @@ class Method(nn.Module, ABC, Generic[Prepared]):
         return config
 
     @classmethod
+    def vector_columns(cls, config: Settings, num_features: int) -> int:
+        """Return how many numbers a vector has, by complete settings; 0 where nobody knows before there is one."""
+        return int(getattr(config, "width", 0))
+
+    @classmethod
     def training_split(cls, config: Settings, graph_name: str) -> TrainingSplit | None:
         """Return the split whose labels training reads; None for a method that reads none.
 

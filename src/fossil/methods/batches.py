@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
@@ -17,7 +18,7 @@ from fossil.methods.base import Method, NodeVectors, joined
 from fossil.nn.blocks import LoopedBlock
 from fossil.nn.convolution import GraphConvolution
 from fossil.sampling.batches import NodeBatches
-from fossil.sampling.rows import NUMBERS, RowOperator, entries_at_once, stretches
+from fossil.sampling.rows import NUMBERS, RowOperator, Told, entries_at_once, stretches, telling, told_nobody
 from fossil.sampling.store import GraphStore, Sight, room
 
 Prepared = TypeVar("Prepared")
@@ -103,7 +104,12 @@ class ConvolutionRows:
     Args:
         layers: of the encoder.
         graph: where the arrays are.
+
+    Attributes:
+        told: is told of what is worked out for all nodes first.
     """
+
+    told: Told = staticmethod(told_nobody)
 
     def __init__(self, layers: list[RowLayer], graph: NodeBatches) -> None:
         self.layers, self.graph = layers, graph
@@ -125,7 +131,8 @@ class ConvolutionRows:
         data, weight = self.graph.store.features.data, self.layers[depth + 1].weight
         like = data if isinstance(data, Tensor) else None
         kept = room(self.graph.num_nodes, weight.shape[1], self.graph.device, like)
-        for first, last in self._stretches(0, self.graph.num_nodes):
+        nodes, told = self.graph.num_nodes, partial(self.told, f"layer {depth + 1}")
+        for first, last in telling(self._stretches(0, nodes), nodes, told):
             kept[first:last] = (self._layer(depth, first, last) @ weight).to(kept.dtype)
         return kept
 

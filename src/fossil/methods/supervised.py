@@ -164,6 +164,12 @@ class Supervised(Method[SupervisedGraph]):
         return config.updated({name: value for name, value in known.items() if getattr(config, name) is None})
 
     @classmethod
+    def vector_columns(cls, config: Settings, num_features: int) -> int:
+        """Return C: a vector has a score of each class."""
+        assert isinstance(config, SupervisedSettings)
+        return config.num_classes or 0
+
+    @classmethod
     def training_split(cls, config: Settings, graph_name: str) -> TrainingSplit | None:
         """Return the split whose training labels are read."""
         assert isinstance(config, SupervisedSettings) and config.split_seed is not None

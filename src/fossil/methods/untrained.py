@@ -99,6 +99,13 @@ class Features(Untrained[PropagatedGraph]):
         self.config = config
         self.reduction = Reduction(num_features, config.width, config.oversampling, config.iterations)
 
+    @classmethod
+    def vector_columns(cls, config: Settings, num_features: int) -> int:
+        """Return the columns of all channels together."""
+        assert isinstance(config, FeaturesSettings)
+        named = getattr(config, "channels", None) or (None,)
+        return len(named) * min(config.width, num_features)
+
     def channels(self, graph: Graph) -> tuple[Channel, ...]:
         """Return the channels to propagate along."""
         return (CHANNELS["identity"],)

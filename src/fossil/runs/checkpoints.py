@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fossil.errors import RunError
+from fossil.errors import GraphError, RunError
+from fossil.graph.blocks import blocks
 from fossil.graph.graph import Graph
-from fossil.methods.base import Method
+from fossil.methods.base import Method, NodeVectors
 from fossil.runs.embeddings import fault_of
+from fossil.runs.parts import ROWS
+from fossil.sampling.batches import PartsOfGraph
+from fossil.sampling.few import few_of
 from fossil.storage import reading, writing
-from fossil.training.capabilities import is_out_of_memory
+from fossil.training.capabilities import TrainsOnSamples, is_out_of_memory
 from fossil.training.checkpoint import Checkpoint, load_tensors, save_tensors
 from fossil.training.divergence import DivergedError, first_not_finite
 from fossil.training.trainer import Trainer
@@ -66,7 +72,7 @@ class Checkpoints:
         """Write the state of a trainer, with a digest of the history up to it.
 
         A state whose vectors are no good is not written: a later one may be better, and if none is, this is the last
-        good checkpoint.
+        good checkpoint. Of a graph that is sampled a few nodes are looked at here, and all where training has diverged.
 
         Raises:
             DivergedError: a weight is not finite, from which nothing recovers.
@@ -77,7 +83,7 @@ class Checkpoints:
         bad = first_not_finite(trainer.method.state_dict())
         if bad is not None:
             raise DivergedError.after(trainer.steps, bad)
-        if _largest(trainer.method) > _SUSPICIOUS and self._fault(trainer) is not None:
+        if _largest(trainer.method) > _SUSPICIOUS and self._fault(trainer, few=True) is not None:
             return
         about = {"epoch": trainer.steps, "identity": self.identity, "history": history}
         save_tensors(self.path, trainer.state(), about)
@@ -100,15 +106,29 @@ class Checkpoints:
         self.epoch = None
         return None
 
-    def _fault(self, trainer: Trainer) -> str | None:
-        """Return in words what is not finite among weights and vectors."""
-        method = trainer.method
+    def _fault(self, trainer: Trainer, *, few: bool = False) -> str | None:
+        """Return in words what is not finite among weights and vectors: of all nodes, or a few of a sampled graph."""
+        method, ids = trainer.method, self.graph.ids
         try:
-            return fault_of(method, self.graph, method.eval().encode(trainer.prepared))
+            if not isinstance(trainer.prepared, PartsOfGraph):
+                return fault_of(method, ids, method.eval().encode(trainer.prepared))
+            found = (fault_of(method, ids, part) for part in _parts(method.eval(), trainer.prepared, few))
+            return next((fault for fault in found if fault is not None), None)
+        except GraphError:
+            return None  # what all nodes need at once to be embedded does not fit
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             return None  # beside what training takes there is no room to look
+
+
+def _parts(method: Method[Any], graph: PartsOfGraph, few: bool) -> Iterator[NodeVectors]:
+    """Yield the vectors of a sampled graph, one stretch of nodes after the other; or those of a small part of it."""
+    assert isinstance(method, TrainsOnSamples)
+    looked = replace(graph, store=few_of(graph.store)) if few else graph
+    rows = method.embedding(looked)
+    for part in blocks(looked.num_nodes, ROWS):
+        yield rows.rows(part.start, part.stop).on_host()
 
 
 def _largest(method: Method[Any]) -> float:

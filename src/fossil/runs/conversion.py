@@ -48,7 +48,8 @@ def convert(
         structural_features: add features made from the edges; a node table is then not needed.
         feature_type: `float32`, or `float16` for half the space.
         memory: how much to use, such as `8GB`; half of what is free when None.
-        force: replace the graph, or the beginning of another conversion, in `out`.
+        force: replace the graph, or the beginning of another conversion, in `out`; a graph stays until the new one is
+            whole, and both need room until then.
         told: is told which stage is at work and which share of it is done.
 
     Raises:

@@ -218,14 +218,14 @@ def _rows_not_finite(values: Array, *, squared: bool = False) -> Array:
     return np.concatenate(found)
 
 
-def fault_of(method: Method[Any], graph: Graph, encoded: NodeVectors) -> str | None:
+def fault_of(method: Method[Any], ids: Array, encoded: NodeVectors) -> str | None:
     """Return in words what is not finite among weights and vectors; None where all is good.
 
     Vectors of a trained method must have a length, too: one beyond float32 has no direction.
     """
     bad = first_not_finite(method.state_dict())
     vectors, fusion, channels = as_arrays(encoded)
-    wrong = not_finite(Embeddings(graph.ids, vectors, fusion, channels=channels))
+    wrong = not_finite(Embeddings(ids, vectors, fusion, channels=channels))
     if wrong is not None or bad is not None or not method.trained:
         return wrong or bad
     with np.errstate(over="ignore"):

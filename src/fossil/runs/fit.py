@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from fossil.ops.ranks import ALONE, Ranks
 from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.embeddings import FitResult, as_arrays, fault_of
 from fossil.runs.folder import (
+    check_disk,
     claim_folder,
     digests,
     holds_run,
@@ -39,7 +40,7 @@ from fossil.runs.resume import resume_training
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import Divides, TrainsOnSamples, lack_of_memory_as, step_memory
+from fossil.training.capabilities import Divides, EmbedsRows, TrainsOnSamples, lack_of_memory_as, step_memory
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
 from fossil.training.distributed import most
@@ -79,6 +80,9 @@ def fit(
         reporter.notice(how.describe(config.training.fan_out))
     _check_memory(model, prepared, graph, device, reporter, ranks)
     too_large = _too_large(kind, config.settings, graph)
+    if out is not None:
+        columns = kind.vector_columns(config.settings, graph.num_features)
+        check_disk(out, graph.num_nodes, columns, in_parts=how.is_sampled, force=plan.force)
     history, checkpoints = (
         History(None if out is None else out / "history.jsonl"),
         Checkpoints(out, config.identity, graph),
@@ -95,9 +99,9 @@ def fit(
             with lack_of_memory_as(too_large):
                 trainer.close()
                 model.eval()
-                encoded = _embedded(plan, model, prepared) if how.is_sampled else model.encode(prepared)
+                encoded = _embedded(plan, model, prepared, reporter) if how.is_sampled else model.encode(prepared)
             vectors, fusion, channels = as_arrays(encoded)
-            fault = fault_of(model, graph, encoded)
+            fault = fault_of(model, graph.ids, encoded)
             if fault is not None:
                 raise DivergedError.after(trainer.steps, fault)
         except DivergedError as error:
@@ -147,16 +151,30 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     return trainer, plan, how
 
 
-def _embedded(plan: Plan, model: Method[Any], prepared: Any) -> NodeVectors:
+def _embedded(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter) -> NodeVectors:
     """Embed all nodes in parts; those are kept in the run folder until the vectors are written as one."""
     assert isinstance(model, TrainsOnSamples)
     rows, ids = model.embedding(prepared), plan.graph.ids
-    if plan.out is None:
-        parts = (rows.rows(part.start, part.stop).on_host() for part in blocks(len(ids), ROWS))
-        return joined(parts, len(ids))
-    folder = plan.out / PARTS
-    write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}")
-    return joined(map(vectors_of, read_parts(folder)), len(ids))
+    rows.told = reporter.stage
+    reporter.notice(f"embedding: {len(ids):,} nodes in parts of {min(ROWS, len(ids)):,}")
+
+    def told(done: int, total: int) -> None:
+        reporter.stage("vectors", done / total)
+
+    try:
+        if plan.out is None:
+            return joined(_parts_in_memory(rows, len(ids), told), len(ids))
+        folder = plan.out / PARTS
+        write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}", size=ROWS, told=told)
+        return joined(map(vectors_of, read_parts(folder)), len(ids))
+    finally:
+        reporter.finish()
+
+
+def _parts_in_memory(rows: EmbedsRows, nodes: int, told: Callable[[int, int], None]) -> Iterator[NodeVectors]:
+    for part in blocks(nodes, ROWS):
+        yield rows.rows(part.start, part.stop).on_host()
+        told(part.stop, nodes)
 
 
 def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,6 +32,7 @@ from fossil.errors import RunError
 from fossil.graph.blocks import blocks
 from fossil.graph.disk import MANIFEST, DiskGraph
 from fossil.graph.graph import Graph
+from fossil.guard.budget import in_bytes
 from fossil.neighbours.approximate import ABOUT, INDEX
 from fossil.readers.npz import write_npz
 from fossil.runs.checkpoints import CHECKPOINT
@@ -204,6 +207,37 @@ def read_reference(path: Path) -> DiskGraph:
             remedy="Convert the same tables again with the same choices.",
         )
     return DiskGraph(folder)
+
+
+def check_disk(path: Path, nodes: int, columns: int, *, in_parts: bool, force: bool) -> None:
+    """Refuse vectors for which the disk has no room, before they are made.
+
+    They are written as NPZ, and once more as Parquet where pyarrow is installed; parts stay until both are there.
+
+    Args:
+        path: the run folder, whether it exists or not.
+        nodes: N.
+        columns: of a vector.
+        in_parts: whether they are embedded in parts.
+        force: whether what stands in the folder is removed before.
+
+    Raises:
+        RunError: with what is needed and what is free.
+    """
+    forms = ["parts"] * in_parts + ["NPZ"] + ["Parquet"] * (find_spec("pyarrow") is not None)
+    need = 4 * nodes * columns * len(forms)
+    with reading(path):
+        standing = next(each for each in (path, *path.absolute().parents) if each.exists())
+        free = shutil.disk_usage(standing).free
+        # What is replaced, or gone on with, has its room already.
+        ours = [*(path / PARTS).glob("part-*.npz"), *((path / name for name in FILES) if force else ())]
+        free += sum(each.stat().st_size for each in ours if each.is_file())
+    if need > free:
+        raise RunError(
+            f"{nodes:,} vectors of {columns:,} numbers take {in_bytes(need)} in {path} ({' and '.join(forms)}, one "
+            f"beside the other), and {in_bytes(free)} are free.",
+            remedy="Make room there, choose another --out, or a smaller width.",
+        )
 
 
 def write_embeddings(path: Path, found: Embeddings) -> None:

@@ -16,10 +16,12 @@ import numpy as np
 import torch
 
 from fossil.errors import FossilError
-from fossil.graph.graph import Array
-from fossil.methods.base import Method, NodeVectors
+from fossil.graph.blocks import blocks
+from fossil.graph.graph import Array, Graph
+from fossil.methods.base import Method, NodeVectors, joined
 from fossil.storage import read_arrays, read_json, write_arrays, write_json, writing
-from fossil.training.capabilities import EmbedsRows
+from fossil.training.capabilities import EmbedsRows, TrainsOnSamples
+from fossil.training.placement import host_store, place
 
 ABOUT = "parts.json"
 PARTS = "parts"
@@ -83,6 +85,22 @@ def remove_parts(folder: Path) -> None:
             path.unlink(missing_ok=True)
     with suppress(OSError):
         folder.rmdir()
+
+
+def embed_in_parts(method: Method[Any], graph: Graph, device: torch.device) -> NodeVectors:
+    """Return the vectors of a graph of which no more is on the device at a time than is needed, exactly.
+
+    Args:
+        method: trained, on the device, and able to embed so.
+        graph: in memory or on disk.
+        device: where vectors are made.
+    """
+    assert isinstance(method, TrainsOnSamples)
+    store, on_disk = host_store(graph, method.sights)
+    store, _ = place(store, device, 0.0, on_disk=on_disk)
+    rows = method.eval().embedding(method.prepare_sampled(store, device, None))
+    parts = (rows.rows(part.start, part.stop).on_host() for part in blocks(graph.num_nodes, ROWS))
+    return joined(parts, graph.num_nodes)
 
 
 def weights_digest(method: Method[Any]) -> str:

@@ -19,6 +19,7 @@ from fossil.methods.registry import Kind, get_method, recipes
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.config import RunConfig, fingerprint
+from fossil.runs.preparation import kind_samples
 from fossil.settings import Settings, check_seed
 from fossil.training.trainer import TrainingSettings
 
@@ -112,7 +113,7 @@ def plan_run(
         )
     chosen, config = resolve_settings(kind, preset, known, settings, use_recipe)
     complete = kind.complete(config, graph, seed)
-    _refuse_too_large(kind, complete, graph, seed)
+    _refuse_too_large(kind, complete, graph, seed, training)
     run = RunConfig(
         method=kind.name,
         preset=chosen,
@@ -163,22 +164,34 @@ def as_asked(kind: Kind, settings: Settings) -> Settings:
     return settings.updated(dict.fromkeys(kind.filled_in)) if kind.filled_in else settings
 
 
-def _refuse_too_large(kind: Kind, config: Settings, graph: Graph, seed: int) -> None:
-    """Refuse settings whose weights and vectors alone do not fit, before any memory is taken."""
+def _refuse_too_large(kind: Kind, config: Settings, graph: Graph, seed: int, training: TrainingSettings) -> None:
+    """Refuse settings whose weights and vectors alone do not fit, before any memory is taken.
+
+    Vectors are in the host's memory all at once in the end. What a layer makes of all nodes is so only where steps read
+    the whole graph.
+    """
     wide = ("width", "hidden", "projection", "num_classes")
     widths = {name: size for name, size in config.sizes().items() if name.endswith(wide)}
-    if not widths:
+    columns = kind.vector_columns(config, graph.num_features)
+    if not widths and not columns:
         return
-    name, width = max(widths.items(), key=lambda item: item[1])
-    need, free = 4 * width * graph.num_nodes, free_host_memory()
+    in_parts = training.sampled != "never" and kind_samples(kind)
+    if in_parts:
+        widths = {name: size for name, size in widths.items() if name == "width"} or widths
+    name, width = max(widths.items(), key=lambda item: item[1], default=("columns", columns))
+    need, free = 4 * max(columns, width) * graph.num_nodes, free_host_memory()
     # Beside the weights a training has their gradients and two moments of Adam's.
     need += (4 if kind.trained else 1) * _weight_bytes(kind, config, graph.num_features, seed)
-    if free is not None and need > free:
-        raise SettingError(
-            f"{kind.title} on {graph.name} ({graph.num_nodes:,} nodes, {graph.num_features:,} features) takes more "
-            f"than {in_bytes(need)} in memory with {name}={width}, and {in_bytes(free)} are free.",
-            remedy=f"Choose a smaller {name}.",
-        )
+    if free is None or need <= free:
+        return
+    long = f", which makes {columns:,} columns a vector" if columns > width else ""
+    smaller = " or ".join([name, *(["untrained"] if long and getattr(config, "untrained", None) else [])])
+    fewer = ", or fewer channels" if long and getattr(config, "channels", None) else ""
+    raise SettingError(
+        f"{kind.title} on {graph.name} ({graph.num_nodes:,} nodes, {graph.num_features:,} features) takes more "
+        f"than {in_bytes(need)} in memory with {name}={width}{long}, and {in_bytes(free)} are free.",
+        remedy=f"Choose a smaller {smaller}{fewer}, or use a machine with more memory.",
+    )
 
 
 def _weight_bytes(kind: Kind, config: Settings, num_features: int, seed: int) -> int:

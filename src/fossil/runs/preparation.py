@@ -55,7 +55,7 @@ def prepare(
     """
     if training.sampled == "always":
         return _sampled(model, graph, training, device, "", ranks)
-    why, free = _why_whole(model), free_memory(device)
+    why, free = needs_whole(model), free_memory(device)
     if training.sampled != "auto" or why is not None:
         if free is not None and whole_bytes(graph) > free:
             raise _does_not_fit(type(model), graph, device, free, why)
@@ -147,7 +147,7 @@ def whole_bytes(graph: Graph) -> int:
     return features + 12 * graph.num_edges
 
 
-def _why_whole(model: Method[Any]) -> str | None:
+def needs_whole(model: Method[Any]) -> str | None:
     """Return why a model has to have the whole graph, in words; None where it can be trained on samples."""
     if not isinstance(model, TrainsOnSamples):
         return model.whole_because

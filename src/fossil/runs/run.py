@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from fossil.errors import GraphError, RunError
+from fossil.graph.disk import DiskGraph
 from fossil.graph.graph import Array, Graph
 from fossil.guard.arrays import Arrays
 from fossil.guard.boundary import reading as guarded
+from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.methods.base import Method, NodeVectors
 from fossil.methods.registry import get_method
 from fossil.readers.attach import attach_tables
+from fossil.readers.disk import DiskFolder, read_encoding
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
@@ -26,11 +29,14 @@ from fossil.runs.folder import CHANNEL, REFERENCE, SEAL, claim_vectors_folder, r
 from fossil.runs.lock import locked
 from fossil.runs.neighbours import Neighbour
 from fossil.runs.notebook import run_card
+from fossil.runs.parts import embed_in_parts
+from fossil.runs.preparation import needs_whole, whole_bytes
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
 from fossil.training.devices import resolve_device
 from fossil.training.divergence import first_not_finite
+from fossil.training.memory import free_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +219,9 @@ class Run:
     def encode(self, graph: Graph, device: str = "cpu") -> NodeVectors:
         """Embed another graph with the same feature columns, vectors on the host.
 
+        Where the run was trained on parts of its graph, or the graph does not fit as a whole and the method can, it is
+        embedded in parts.
+
         Raises:
             RunError: the graph has another number of features, memory runs out, or a vector is not finite.
         """
@@ -227,8 +236,21 @@ class Run:
             f"Embedding {graph.name} ({graph.num_nodes:,} nodes) with the run in {self.path} does not fit in memory.",
             remedy="Use a device with more memory, or embed a smaller graph.",
         )
+        kind, host = get_method(self.config.method), free_host_memory()
+        columns = kind.vector_columns(self.config.settings, graph.num_features)
+        if host is not None and 4 * columns * graph.num_nodes > host:
+            raise too_large
+        whole, free = whole_bytes(graph), free_memory(target)
+        fits = free is None or whole <= free
+        in_parts = (self.config.is_sampled or not fits) and needs_whole(method) is None
+        if not fits and not in_parts:
+            raise too_large
         with lack_of_memory_as(too_large):
-            encoded = method.to(target).encode(method.prepare(graph, target)).on_host()
+            method = method.to(target)
+            if in_parts:
+                encoded = embed_in_parts(method, graph, target)
+            else:
+                encoded = method.encode(method.prepare(graph, target)).on_host()
         wrong = not_finite(Embeddings(graph.ids, *as_arrays(encoded)[:2], channels=as_arrays(encoded)[2]))
         if wrong is not None:
             raise RunError(
@@ -283,9 +305,18 @@ class Run:
         """Return the graph to encode and the row at which what the caller asked for begins."""
         treatment = self.config.treatment
         if attach:
+            self._check_attaching()
             union = attach_tables(self.graph, self.plan, source, edges, treatment=treatment)
             return union, sum(key in self.graph for key in union.ids.tolist())
         options: dict[str, Any] = {} if self.plan is None else {"plan": self.plan}
+        if isinstance(source, str | Path) and DiskFolder.accepts(Path(source)):
+            if read_encoding(Path(source)) != self.plan:
+                raise GraphError(
+                    f"{source} was converted by itself, and its columns are encoded otherwise than those of the run in "
+                    f"{self.path}.",
+                    remedy="Give the tables that it was converted from: they are encoded like the run's, in memory.",
+                )
+            options = {}
         loaded = open_graph(source, treatment=treatment, edges=edges, **options)
         if loaded.plan is not None and self.plan is None:
             raise GraphError(
@@ -293,6 +324,17 @@ class Run:
                 remedy="Give the graph in the form the run was trained on.",
             )
         return loaded.graph, 0
+
+    def _check_attaching(self) -> None:
+        """Refuse to join new nodes to a converted graph that does not fit in memory: the union is made there."""
+        need, free = 2 * whole_bytes(self.graph), free_host_memory()
+        if isinstance(self.graph, DiskGraph) and free is not None and need > free:
+            raise RunError(
+                f"New nodes are joined to {self.graph.name} ({self.graph.num_nodes:,} nodes) in memory, which takes "
+                f"{in_bytes(need)}, and {in_bytes(free)} are free.",
+                remedy="Use a machine with more memory, embed the new nodes without the old ones (leave out --attach), "
+                "or convert all nodes together and train on that.",
+            )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,11 +12,25 @@ from fossil.ops.sparse import gathered_sum
 from fossil.sampling.neighbourhoods import Pattern, Scaling
 from fossil.sampling.store import FeatureRows, take_rows
 
+Told = Callable[[str, float], None]
+"""Is told what is worked out for all nodes, in a word or two, and which share of it is done."""
+
 NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 27}
 """Numbers of the widest tensor that has a row for each node of a stretch."""
 ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}
 """Neighbours of a stretch."""
 _GATHERED = {"cpu": 1 << 28, "cuda": 1 << 31}  # numbers of the widest tensor that has a row for each of them
+
+
+def told_nobody(stage: str, share: float) -> None:
+    """Tell nobody."""
+
+
+def telling(parts: Iterable[tuple[int, int]], nodes: int, told: Callable[[float], None]) -> Iterator[tuple[int, int]]:
+    """Yield stretches of so many nodes, and tell after each which share is done."""
+    for first, last in parts:
+        yield first, last
+        told(last / nodes)
 
 
 def entries_at_once(features: FeatureRows, width: int, device: torch.device) -> int:

@@ -15,12 +15,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from fossil.errors import GraphError
 from fossil.graph.blocks import index_dtype
 from fossil.graph.csr import Csr, union
 from fossil.graph.disk import DiskGraph
 from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
-from fossil.guard.budget import free_host_memory
+from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Pattern
@@ -220,12 +221,26 @@ def room(nodes: int, width: int, device: torch.device, like: Tensor | None = Non
 
     It is float32; beside something of half the size (`like`), or where memory is short, bfloat16, which holds sums over
     hubs that float16 does not.
+
+    Raises:
+        GraphError: neither has room for it.
     """
+    narrow, short = 2 * nodes * width, like is not None and like.element_size() == 2
     free = free_bytes(device)
-    short = like is not None and like.element_size() == 2
-    dtype = torch.bfloat16 if short or (free is not None and 4 * nodes * width > _MOST * free) else torch.float32
-    full = free is not None and dtype.itemsize * nodes * width > _MOST * free
-    return torch.empty(nodes, width, dtype=dtype, device="cpu" if full else device)
+    if not short and (free is None or 2 * narrow <= _MOST * free):
+        return torch.empty(nodes, width, dtype=torch.float32, device=device)
+    full = []
+    for place in dict.fromkeys((device, torch.device("cpu"))):
+        free = free_bytes(place)
+        if free is None or narrow <= _MOST * free:
+            return torch.empty(nodes, width, dtype=torch.bfloat16, device=place)
+        full.append(f"{in_bytes(free)} on {'the host' if place.type == 'cpu' else place}")
+    raise GraphError(
+        f"To embed {nodes:,} nodes, {width:,} numbers of each are kept at once, which takes {in_bytes(narrow)} in half "
+        f"precision; free are {' and '.join(full)}.",
+        remedy="Choose a smaller width, or use a machine with more memory. A training that is over is kept in its run "
+        "folder: --resume embeds without training again.",
+    )
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -14,6 +14,7 @@ import torch
 from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors
+from fossil.sampling.rows import Told
 from fossil.sampling.store import GraphStore, Sight
 
 # What PyTorch says of a tensor that is too large for the machine, or for any machine.
@@ -84,7 +85,13 @@ class DrawsBatches(Protocol):
 
 
 class EmbedsRows(Protocol):
-    """Embeds the nodes of a graph, a stretch at a time."""
+    """Embeds the nodes of a graph, a stretch at a time.
+
+    Attributes:
+        told: is told what is worked out for all nodes before the first stretch, and which share of it is done.
+    """
+
+    told: Told
 
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""

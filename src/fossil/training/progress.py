@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Protocol, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _TOTALS = ("loss", "contrast")
 _SHORT = {"contrast": "loss", "ot": "subgraphs", "node": "nodes", "lambda_mean": "λ"}
@@ -28,12 +36,18 @@ class Reporter(Protocol):
     def update(self, epoch: int, record: dict[str, float]) -> None:
         """Epoch `epoch` is over."""
 
+    def stage(self, name: str, share: float) -> None:
+        """Of what follows training, such a share of the stage of that name is done."""
+
     def finish(self) -> None:
-        """Training is over, however it ended."""
+        """Training, or what follows it, is over, however it ended."""
 
 
 class Silent:
     """Says nothing."""
+
+    def stage(self, name: str, share: float) -> None:
+        """Say nothing."""
 
     def notice(self, text: str) -> None:
         """Say nothing."""
@@ -46,6 +60,32 @@ class Silent:
 
     def finish(self) -> None:
         """Say nothing."""
+
+
+class Stages:
+    """A bar for each stage of long work, with the time left of each; nothing where there is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (TextColumn("{task.description:<11}", markup=False), BarColumn(), TimeElapsedColumn())
+        self.progress = Progress(
+            *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal
+        )
+        self.tasks: dict[str, TaskID] = {}
+
+    def __call__(self, stage: str, share: float) -> bool:
+        """Move the bar of a stage; whatever came before it is over. Return whether the stage is new."""
+        new = stage not in self.tasks
+        if new:
+            self.progress.start()
+            for before in self.tasks.values():
+                self.progress.update(before, completed=1.0)
+            self.tasks[stage] = self.progress.add_task(stage, total=1.0)
+        self.progress.update(self.tasks[stage], completed=share)
+        return new
+
+    def stop(self) -> None:
+        """Leave the bars as they are."""
+        self.progress.stop()
 
 
 class LiveReporter:
@@ -64,7 +104,7 @@ class LiveReporter:
             console=console,
             disable=not console.is_terminal,
         )
-        self.total = 0
+        self.total, self.stages = 0, Stages(console)
 
     def notice(self, text: str) -> None:
         """Print a line, above the bar where there is one."""
@@ -84,9 +124,14 @@ class LiveReporter:
             text = f"epoch {epoch}/{self.total}  {parts}  {record['seconds']:.1f} s"
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
+    def stage(self, name: str, share: float) -> None:
+        """Move the bar of a stage."""
+        self.stages(name, share)
+
     def finish(self) -> None:
-        """Take the bar away."""
+        """Leave the bars as they are."""
         self.progress.stop()
+        self.stages.stop()
 
     def __enter__(self) -> Self:
         return self

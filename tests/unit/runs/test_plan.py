@@ -183,8 +183,32 @@ def test_weights_that_do_not_fit_are_counted_before_they_are_made(kind: Kind, mo
     weights = sum(value.numel() * value.element_size() for value in built.state_dict().values())
     need = (4 if kind.trained else 1) * weights + 4 * ring().graph.num_nodes * built.config.width
     monkeypatch.setattr("fossil.runs.plan.free_host_memory", lambda: need - 1)
-    with pytest.raises(SettingError, match=r"in memory with \w+=\d+, and .* are free"):
+    with pytest.raises(SettingError, match=r"in memory with \w+=\d+(, which .* a vector)?, and .* are free"):
         plan_run(ring(), method=kind.name, settings={"width": 64})
+
+
+def test_vectors_are_counted_with_all_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, settings = ring().graph, {"width": 2**15, "hidden": 8, "untrained": 2**10}
+    columns = 4 * (2**15 + graph.num_features)
+    for free, fits in ((4 * graph.num_nodes * columns - 1, False), (10**12, True)):
+        monkeypatch.setattr("fossil.runs.plan.free_host_memory", lambda free=free: free)
+        monkeypatch.setattr("fossil.runs.plan._weight_bytes", lambda *_: 0)
+        asked = {"method": "fossil_channels_v2", "settings": settings | {"channels": "identity,low,low2,neighbours"}}
+        if fits:
+            plan_run(ring(), **asked)
+            continue
+        with pytest.raises(SettingError, match=f"width=32768, which makes {columns:,} columns a vector") as refused:
+            plan_run(ring(), **asked)
+        assert "smaller width or untrained, or fewer channels, or use a machine" in refused.value.remedy
+
+
+def test_a_hidden_layer_of_all_nodes_counts_only_where_steps_read_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fossil.runs.plan.free_host_memory", lambda: 4 * 60 * 1000)
+    monkeypatch.setattr("fossil.runs.plan._weight_bytes", lambda *_: 0)
+    settings = {"hidden": 2**15, "width": 8}
+    plan_run(ring(), method="fossil_v2", settings=settings)
+    with pytest.raises(SettingError, match="hidden=32768"):
+        plan_run(ring(), method="fossil_v2", settings=settings, training={"sampled": "never"})
 
 
 @pytest.mark.parametrize("classes", [10**9, 2**63])

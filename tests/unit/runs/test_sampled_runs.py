@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,21 @@ import pytest
 import torch
 from scipy import sparse as sp
 
-from fossil.errors import FossilError, GraphError, SettingError
+from fossil.errors import FossilError, GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil import FossilV2
+from fossil.methods.registry import get_method
 from fossil.ops.ranks import Ranks
+from fossil.runs import checkpoints, preparation
 from fossil.runs import fit as fitting
-from fossil.runs import preparation
+from fossil.runs import run as running
 from fossil.runs.conversion import convert
 from fossil.runs.fit import fit
 from fossil.runs.parts import read_parts, vectors_of, write_parts
 from fossil.runs.plan import plan_run
+from fossil.runs.run import Run
+from fossil.sampling.few import few_of
 from fossil.training.progress import Silent
 from fossil.training.trainer import TrainingSettings
 
@@ -42,6 +48,10 @@ class Heard(Silent):
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.stages: dict[str, list[float]] = {}
+
+    def stage(self, name: str, share: float) -> None:
+        self.stages.setdefault(name, []).append(share)
 
     def notice(self, text: str) -> None:
         self.said.append(text)
@@ -117,6 +127,137 @@ def test_methods_that_need_the_whole_graph_refuse_samples() -> None:
             fit(planned(method=method, sampled="always"))
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["in a folder", "in memory"])
+@pytest.mark.parametrize(
+    ("method", "before"),
+    [
+        ("fossil_v2", {"first layer"}),
+        ("fossil_channels_v2", {"first hop", "agreement", "layers"}),
+        ("bnll", {"layer 1"}),
+    ],
+)
+def test_embedding_in_parts_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, before: set[str], kept: bool
+) -> None:
+    monkeypatch.setattr(fitting, "ROWS", 25)
+    heard = Heard()
+    fit(planned(tmp_path / "run" if kept else None, method, sampled="always"), heard)
+    assert sum("embedding: 60 nodes in parts of 25" in line for line in heard.said) == 1
+    assert set(heard.stages) == before | {"vectors"}
+    for shares in heard.stages.values():
+        assert shares == sorted(shares) and shares[-1] == 1.0
+    assert len(heard.stages["vectors"]) == 3
+
+
+@pytest.mark.parametrize(("sampled", "copies"), [("always", 3), ("never", 2)])
+def test_a_disk_without_room_for_the_vectors_is_told_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: str, copies: int
+) -> None:
+    need, real, out = copies * 4 * 60 * SMALL["width"], shutil.disk_usage, tmp_path / "runs/new"
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=need - 1))
+    with pytest.raises(RunError, match=rf"60 vectors of 6 numbers take .*{need / 1000:.1f} kB in .*{need / 1000:.1f}"):
+        fit(planned(out, sampled=sampled))
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=need))
+    assert len(fit(planned(out, sampled=sampled))) == 60
+
+
+def test_parts_that_are_there_need_no_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, real = tmp_path / "run", shutil.disk_usage
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "save_tensors", lambda *_: raised(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(planned(out, sampled="always"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=2 * 4 * 60 * SMALL["width"]))
+    assert len(fit(planned(out, resume=True, sampled="always"))) == 60
+
+
+@pytest.mark.parametrize("method", ["fossil_v2", "fossil_channels_v2", "bgrl", "dgi", "grace"])
+def test_checkpoints_of_large_weights_look_at_a_few_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """All nodes are embedded once: in the end."""
+    asked: list[int] = []
+    monkeypatch.setattr(checkpoints, "_SUSPICIOUS", 0.0)
+    monkeypatch.setattr(checkpoints, "few_of", lambda store: few_of(store, 3))
+    straight = fit(planned(method=method, sampled="always")).vectors
+    look = checkpoints.fault_of
+    monkeypatch.setattr(checkpoints, "fault_of", lambda *a: asked.append(len(a[2].vectors)) or look(*a))
+    found = fit(planned(tmp_path / "run", method, sampled="always", checkpoint_seconds=0)).vectors
+    assert len(asked) == 3 and max(asked) < 60
+    np.testing.assert_array_equal(found, straight)
+
+
+def test_a_checkpoint_whose_few_vectors_are_no_numbers_is_not_written(tmp_path: Path) -> None:
+    trainer, plan, _ = fitting.make_trainer(planned(tmp_path, sampled="always"))
+    kept = checkpoints.Checkpoints(tmp_path, plan.config.identity, plan.graph)
+    trainer.run(1, lambda *_: False)
+    kept.save(trainer, "")
+    assert kept.epoch == 1
+    with torch.no_grad():
+        for weight in trainer.method.parameters():
+            weight.fill_(1e30)
+    trainer.steps = 2
+    kept.save(trainer, "")
+    assert kept.epoch == 1 and kept.keep_good(trainer) == 1
+
+
+def written(folder: Path, whole: Graph) -> Path:
+    """The graph as tables."""
+    folder.mkdir()
+    columns = "\n".join(f"{i},{','.join(map(str, row))}" for i, row in enumerate(whole.features.tolist()))
+    (folder / "nodes.csv").write_text("id,a,b,c,d,e\n" + columns + "\n")
+    pairs = zip(*whole.adjacency.nonzero(), strict=True)
+    (folder / "edges.csv").write_text("source,target\n" + "\n".join(f"{a},{b}" for a, b in pairs) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("method", ["fossil_v2", "fossil_channels_v2", "bnll"])
+def test_a_sampled_run_embeds_another_graph_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    expected = fit(planned(tmp_path / "run", method, sampled="always")).vectors
+    kind = get_method(method)
+    monkeypatch.setattr(kind, "prepare", lambda *_: raised(AssertionError))  # never the whole graph
+    np.testing.assert_allclose(Run.open(tmp_path / "run").embed(graph()).vectors, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_graph_too_large_for_memory_is_embedded_in_parts_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {name: fit(planned(tmp_path / name, name)).vectors for name in ("fossil_v2", "muse")}
+    monkeypatch.setattr(running, "whole_bytes", lambda graph: 1 << 60)
+    found = Run.open(tmp_path / "fossil_v2").embed(graph()).vectors
+    np.testing.assert_allclose(found, expected["fossil_v2"], rtol=1e-4, atol=1e-5)
+    refused = {"muse": 10**15, "fossil_v2": 4 * 60 * SMALL["width"] - 1}
+    for name, free in refused.items():
+        monkeypatch.setattr(running, "free_host_memory", lambda free=free: free)
+        with pytest.raises(RunError, match=r"Embedding g \(60 nodes\) with the run in .* does not fit in memory"):
+            Run.open(tmp_path / name).embed(graph())
+
+
+def test_new_nodes_of_a_run_on_a_converted_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = written(tmp_path / "tables", graph())
+    other = written(tmp_path / "others", replace(graph(), features=3 * graph().features + 1))
+    convert(source, tmp_path / "disk")
+    convert(other, tmp_path / "others disk")
+    training = {"epochs": 2, "device": "cpu", "sampled": "always"}
+    fit(plan_run(tmp_path / "disk", method="fossil_v2", settings=SMALL, training=training, out=tmp_path / "run"))
+    run = Run.open(tmp_path / "run")
+    for same in (tmp_path / "disk", source):
+        np.testing.assert_allclose(run.embed(same).vectors, run.embeddings.vectors, rtol=1e-4, atol=1e-5)
+    with pytest.raises(GraphError, match="converted by itself, and its columns are encoded otherwise"):
+        run.embed(tmp_path / "others disk")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/nodes.csv").write_text("id,a,b,c,d,e\nnew,1,0,1,0,1\n")
+    (tmp_path / "new/edges.csv").write_text("source,target\nnew,0\n")
+    assert list(run.embed(tmp_path / "new", attach=True)) == ["new"]
+    monkeypatch.setattr(running, "whole_bytes", lambda graph: 1 << 60)
+    with pytest.raises(RunError, match=r"New nodes are joined to .* in memory, which takes .* are free") as refused:
+        run.embed(tmp_path / "new", attach=True)
+    assert "leave out --attach" in refused.value.remedy
+
+
 class Rows:
     """Embeds each node by its number, and counts what it was asked for."""
 
@@ -140,9 +281,9 @@ def test_a_stopped_embedding_goes_on_with_the_missing_parts(tmp_path: Path) -> N
         list(read_parts(tmp_path))
     write_parts(tmp_path, goes_on, ids, "one", size=10)
     assert stopped.asked == [(0, 10), (10, 20)] and goes_on.asked == [(20, 25)]
-    parts = list(read_parts(tmp_path))
-    assert np.concatenate([part["ids"] for part in parts]).tolist() == ids.tolist()
-    assert torch.cat([vectors_of(part).vectors for part in parts])[:, 0].tolist() == list(range(25))
+    found = list(read_parts(tmp_path))
+    assert np.concatenate([part["ids"] for part in found]).tolist() == ids.tolist()
+    assert torch.cat([vectors_of(part).vectors for part in found])[:, 0].tolist() == list(range(25))
     again = Rows()
     write_parts(tmp_path, again, ids, "another training", size=10)
     assert len(again.asked) == 3
@@ -207,12 +348,7 @@ def test_vectors_are_joined_as_they_come() -> None:
 
 def test_a_graph_on_disk_is_trained_on_as_the_one_in_memory(tmp_path: Path) -> None:
     whole = graph()
-    source = tmp_path / "tables"
-    source.mkdir()
-    columns = "\n".join(f"{i},{','.join(map(str, row))}" for i, row in enumerate(whole.features.tolist()))
-    (source / "nodes.csv").write_text("id,a,b,c,d,e\n" + columns + "\n")
-    pairs = zip(*whole.adjacency.nonzero(), strict=True)
-    (source / "edges.csv").write_text("source,target\n" + "\n".join(f"{a},{b}" for a, b in pairs) + "\n")
+    source = written(tmp_path / "tables", whole)
     convert(source, tmp_path / "disk")
     training = {"epochs": 2, "device": "cpu", "sampled": "always", "fan_out": 2}
     for method in ("fossil_v2", "fossil_channels_v2", "bgrl", "bnll", "dgi", "grace"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +12,7 @@ from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
 from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
-from fossil.sampling.rows import NUMBERS, RowOperator, entries_at_once, stretches
+from fossil.sampling.rows import NUMBERS, RowOperator, Told, entries_at_once, stretches, telling, told_nobody
 from fossil.sampling.store import room
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ class FossilRows:
     Args:
         method: the trained method, in evaluation mode.
         graph: where the arrays are.
+
+    Attributes:
+        told: is told of what is worked out for all nodes first.
     """
+
+    told: Told = staticmethod(told_nobody)
 
     def __init__(self, method: Fossil, graph: SampledGraph) -> None:
         assert isinstance(method.encoder, TwoLayers)
@@ -45,7 +51,8 @@ class FossilRows:
         data = store.features.data
         like = data if isinstance(data, Tensor) else None
         kept = room(self.graph.num_nodes, self.method.config.width, self.graph.device, like)
-        for first, last in self._stretches(0, self.graph.num_nodes):
+        nodes, told = self.graph.num_nodes, partial(self.told, "first layer")
+        for first, last in telling(self._stretches(0, nodes), nodes, told):
             spread = self.operator.times_features(first, last, store.features, encoder.first.weight)
             hidden = encoder.first.finish(spread, encoder.activation) @ encoder.second.weight
             kept[first:last] = hidden.to(kept.dtype)

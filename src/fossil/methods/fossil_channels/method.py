@@ -85,6 +85,12 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         found = called_for(graph) if config.channels is None else channels_of(graph, config.channels)
         return config.updated({"channels": tuple(channel.name for channel in found)})
 
+    @classmethod
+    def vector_columns(cls, config: Settings, num_features: int) -> int:
+        """Return the trained and the untrained columns of all channels."""
+        assert isinstance(config, ChannelSettings)
+        return len(cls.chosen(config)) * (config.width + min(config.untrained, num_features))
+
     @staticmethod
     def chosen(config: ChannelSettings) -> tuple[Channel, ...]:
         """Return the channels of complete settings; of others, those of an undirected graph."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil_channels.sampled import OPERATORS
 from fossil.nn.agreement import agreement_with, landmarks_of
 from fossil.ops.unit import unit_vectors
-from fossil.sampling.rows import NUMBERS, RowOperator, entries_at_once, stretches
+from fossil.sampling.rows import NUMBERS, RowOperator, Told, entries_at_once, stretches, telling, told_nobody
 from fossil.sampling.store import room
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ class ChannelRows:
     Args:
         method: the method; in evaluation mode, where it embeds.
         graph: where the arrays are.
+
+    Attributes:
+        told: is told of what is worked out for all nodes first.
     """
+
+    told: Told = staticmethod(told_nobody)
 
     def __init__(self, method: FossilChannels, graph: SampledGraph) -> None:
         self.method, self.graph = method, graph
@@ -81,7 +86,7 @@ class ChannelRows:
         if reduction.directions is None and isinstance(features.data, Tensor) and features.scale == 1:
             return features.data
         kept = room(self.graph.num_nodes, reduction.width, self.graph.device)
-        for first, last in self._stretches(0, self.graph.num_nodes):
+        for first, last in self._all("features"):
             nodes = torch.arange(first, last, device=features.device)
             kept[first:last] = reduction(features.take(nodes, self.graph.device)).to(kept)
         return kept
@@ -90,9 +95,9 @@ class ChannelRows:
     def once(self) -> Mapping[str, Tensor]:
         """S Z of all nodes along each operator, which the second hop sums over."""
         found = {}
-        for name, operator in self.operators.items():
+        for done, (name, operator) in enumerate(self.operators.items()):
             kept = room(self.graph.num_nodes, self.start.shape[1], self.graph.device, like=self.start)
-            for first, last in self._stretches(0, self.graph.num_nodes):
+            for first, last in self._all("first hop", done, len(self.operators)):
                 kept[first:last] = operator.times(first, last, self.start).to(kept)
             found[name] = kept
         return found
@@ -101,7 +106,7 @@ class ChannelRows:
     def judgement(self) -> tuple[Tensor, Tensor]:
         """The mean of the referees' rows over all nodes (R×D), and those of the landmarks less that (M×R×D)."""
         total, marks = None, []
-        for first, last in self._stretches(0, self.graph.num_nodes):
+        for first, last in self._all("agreement"):
             rows = _unit(self._seen(first, last), self.judges, JUDGED)
             summed = rows.sum(0, dtype=torch.float64)
             total = summed if total is None else total + summed
@@ -137,7 +142,7 @@ class ChannelRows:
         far = [(channel, weight) for channel, weight in far if channel.hops == 2]
         width, like = method.config.width, self.start
         found = {channel.name: room(graph.num_nodes, width, graph.device, like=like) for channel, _ in far}
-        for first, last in self._stretches(0, graph.num_nodes):
+        for first, last in self._all("layers"):
             for channel, weight in far:
                 operator = self.operators[channel.operator]
                 spread = operator.times_features(first, last, graph.store.features, method.encoder.first)
@@ -147,6 +152,11 @@ class ChannelRows:
     def _operator(self, name: str) -> RowOperator:
         sight, scaling, loops = OPERATORS[name]
         return RowOperator(self.graph.store.patterns[sight], scaling, loops, self.graph.device)
+
+    def _all(self, stage: str, done: int = 0, passes: int = 1) -> Iterator[tuple[int, int]]:
+        """Yield all nodes in stretches, and tell how far this is: one pass of some, of which so many are done."""
+        nodes = self.graph.num_nodes
+        return telling(self._stretches(0, nodes), nodes, lambda share: self.told(stage, (done + share) / passes))
 
     def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
         device, config = self.graph.device, self.method.config

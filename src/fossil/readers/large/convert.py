@@ -55,7 +55,7 @@ class Conversion:
         structural_features: add features made from the edges; a node table is then not needed.
         feature_type: float32 or float16.
         memory: bytes to use, in words such as `8GB`; half of what is free when None.
-        force: replace what is in `out`.
+        force: replace what is in `out`; a graph stays there until the new one is whole.
     """
 
     source: Path
@@ -133,12 +133,12 @@ class Conversion:
             stages, nodes, edges, choices, treatment, name, self.structural_features, self.feature_type, memory, told
         )
         try:
-            graph = work.all(lambda: refuse_change(self.out, about()))
+            work.all(lambda: refuse_change(stages.folder, about()))
         except GraphError:
             stages.abandon()
             raise
         stages.end()
-        return graph
+        return DiskGraph(self.out)
 
 
 def _streamable(treatment: Treatment) -> Treatment:
@@ -180,7 +180,7 @@ class _Work:
     memory: int
     told: Told
 
-    def all(self, last_look: Callable[[], None]) -> DiskGraph:
+    def all(self, last_look: Callable[[], None]) -> None:
         """Do what is not done yet, and seal the folder."""
         folder, once = self.stages.folder, self.stages.once
         noted, large = self._planned()
@@ -210,12 +210,13 @@ class _Work:
         self.told("manifest", 0.0)
         last_look()
         write_json(folder / ENCODING, large.plan.to_json())
-        return seal(
+        seal(
             folder,
             name=self.name,
             label_names=large.label_names,
             feature_names=(*large.plan.feature_names, *(column.name for column in large.plan.structural)),
             findings=findings,
+            told=partial(self.told, "manifest"),
         )
 
     def _planned(self) -> tuple[tuple[Finding, ...], LargePlan]:
@@ -293,20 +294,22 @@ class _Work:
 
     def _directions(self) -> dict[str, Any]:
         """Write the edges as the treatment wants them; an undirected graph has one direction."""
-        self.told("directions", 0.0)
+        told = partial(self.told, "directions")
+        told(0.0)
         folder, scratch, direction = self.stages.folder, self.stages.scratch, self.treatment.direction
         forward, backward = (Csr.of(scratch, way) for way in ("forward", "backward"))
-        alone = sorting.one_way(forward, backward)
+        alone = sorting.one_way(forward, backward, lambda share: told(share / 2))
         done = direction_done(direction, alone.total, len(forward.indices))
         found = oddity(self.name, "edges without their reverse", alone.total, alone.rows, self._id_of, done, False)
         if alone.total and direction == "symmetrize":
-            sorting.write_union(forward, backward, folder, "out")
+            sorting.write_union(forward, backward, folder, "out", told=lambda share: told((1 + share) / 2))
         else:
             ways = ("backward", "forward") if direction == "reverse" else ("forward", "backward")
             self._take(ways[0], "out")
             if alone.total:
                 self._take(ways[1], "in")
         found += self._isolated()
+        told(1.0)
         return {"edges": len(mapped(folder / "out_indices.npy")), "findings": as_json(found)}
 
     def _take(self, made: str, way: str) -> None:
@@ -348,7 +351,7 @@ class _Work:
         told = partial(self.told, "features")
         structure = Structure(large.plan.structural, self.stages.scratch)
         if self.nodes is None:
-            write_structure_alone(structure, ids, folder, self.dtype)
+            write_structure_alone(structure, ids, folder, self.dtype, told)
             return {"findings": [], "zeros": []}
         findings, zeros, first = write_features(self.nodes, large, structure, ids, folder, self.dtype, told)
         done = {"keep": "kept", "refuse": "refused"}[self.treatment.zero_features]

@@ -46,14 +46,17 @@ class Structure:
         return np.stack(scaled, axis=1) if scaled else np.empty((last - first, 0))
 
 
-def write_structure_alone(structure: Structure, ids: Array, folder: Path, dtype: str) -> None:
-    """Write the features of nodes that have no table."""
+def write_structure_alone(
+    structure: Structure, ids: Array, folder: Path, dtype: str, told: Callable[[float], None]
+) -> None:
+    """Write the features of nodes that have no table, and tell which share is done."""
     names = STRUCTURAL_NAMES
     (folder / "labels.npy").unlink(missing_ok=True)
     with appending(folder / "features.npy", dtype, (len(names),)) as out:
         for part in blocks(len(ids)):
             rows = NodeTable("the edges", ids[part], {}, lines=range(part.start, part.stop), unit="node")
             out.append(_as_type(structure.rows(part.start, part.stop), dtype, rows, names))
+            told(part.stop / len(ids))
 
 
 def write_features(

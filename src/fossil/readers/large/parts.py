@@ -67,9 +67,15 @@ class PartTable:
         Raises:
             GraphError: a file is unreadable, or a part has other columns than the first.
         """
-        first, *others = ((part, _types(part)) for part in self.parts)
-        for part, types in others:
-            strange = [name for name in {**first[1], **types} if first[1].get(name) != types.get(name)]
+        found = [(part, *_types(part)) for part in self.parts]
+        # Where there is no row, nobody knew of what type the cells would have been.
+        first = next((each for each in found if each[2]), found[0])
+        for part, types, is_filled in found:
+            strange = [
+                name
+                for name in {**first[1], **types}
+                if name not in types or name not in first[1] or (is_filled and first[1][name] != types[name])
+            ]
             if strange:
                 name = strange[0]
                 raise GraphError(
@@ -236,18 +242,19 @@ def _is_parquet(part: Path) -> bool:
     return split_name(part, SUFFIXES)[1] in ParquetTables.suffixes
 
 
-def _types(part: Path) -> dict[str, str]:
-    """Return the columns of one file and their types; text files have texts alone."""
+def _types(part: Path) -> tuple[dict[str, str], bool]:
+    """Return the columns of one file and their types, and whether it has rows; text files have texts alone."""
     with _telling(part):
         if not _is_parquet(part):
-            return dict.fromkeys(_text_header(part)[0], "text")
+            header, _, is_filled = _text_header(part)
+            return dict.fromkeys(header, "text"), is_filled
         from pyarrow import parquet
 
         with parquet.ParquetFile(part) as file:
-            schema = file.schema_arrow
+            schema, rows = file.schema_arrow, file.metadata.num_rows
         types = dict(zip(checked_header(str(part), schema.names), map(str, schema.types), strict=True))
         named = [name for name in named_index(schema) if name in types]
-        return {name: types[name] for name in dict.fromkeys([*named, *types])}
+        return {name: types[name] for name in dict.fromkeys([*named, *types])}, rows > 0
 
 
 def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], float]]:
@@ -257,6 +264,8 @@ def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) 
         stored = dict(zip(checked_header(str(part), file.schema_arrow.names), file.schema_arrow.names, strict=True))
         wanted, rows = [stored[name] for name in columns], 0
         for batch in file.iter_batches(at_once, columns=wanted, use_threads=False):
+            if batch.num_rows == 0:  # of columns without a type
+                continue
             rows += batch.num_rows
             yield [batch.column(name) for name in wanted], rows / max(1, file.metadata.num_rows)
         if rows != file.metadata.num_rows:
@@ -267,7 +276,9 @@ def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> I
     pyarrow = arrow()
     from pyarrow import csv
 
-    header, delimiter = _text_header(part)
+    header, delimiter, is_filled = _text_header(part)
+    if not is_filled:  # pyarrow takes that for a mistake
+        return
     ragged: list[Any] = []
 
     def remember(row: Any) -> str:
@@ -305,8 +316,8 @@ def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> I
             ) from error
 
 
-def _text_header(part: Path) -> tuple[list[str], str]:
-    """Return the column names of a text file, and what separates its cells."""
+def _text_header(part: Path) -> tuple[list[str], str, bool]:
+    """Return the column names of a text file, what separates its cells, and whether anything follows them."""
     import csv
     import gzip
     import io
@@ -317,6 +328,7 @@ def _text_header(part: Path) -> tuple[list[str], str]:
         usual = ";" if first.count(";") > first.count(",") else ","
         delimiter = "\t" if split_name(part, SUFFIXES)[1].startswith(".tsv") else usual
         cells = next(csv.reader([first.rstrip("\r\n")], delimiter=delimiter, strict=True), [])
+        is_filled = bool(text.read(1))
     if not cells:
         raise GraphError(f"{part} is empty.", remedy="The first line must name the columns.")
-    return checked_header(str(part), cells), delimiter
+    return checked_header(str(part), cells), delimiter, is_filled

@@ -96,18 +96,28 @@ def _keys_of(pairs: Pairs, first: int, last: int, nodes: int, count: int) -> Arr
     return keys
 
 
-def one_way(forward: Csr, backward: Csr) -> Noticed:
-    """Return the edges without their reverse."""
-    count, first = 0, list[int]()
+def one_way(forward: Csr, backward: Csr, told: Callable[[float], None]) -> Noticed:
+    """Return the edges without their reverse, and tell which share has been looked at."""
+    count, first, seen = 0, list[int](), 0
     for out, into, nodes in both_ways(forward, backward):
+        seen += len(out)
+        told(seen / max(1, len(forward.indices)))
         alone = out[~np.isin(out, into, assume_unique=True)]
         count += len(alone)
         first += (alone[: 20 - len(first)] // nodes).tolist()
     return Noticed(count, first)
 
 
-def write_union(forward: Csr, backward: Csr, folder: Path, way: str, *, loops: bool = True) -> None:
-    """Write the edges of both directions together as CSR, self loops among them or not."""
+def write_union(
+    forward: Csr,
+    backward: Csr,
+    folder: Path,
+    way: str,
+    *,
+    loops: bool = True,
+    told: Callable[[float], None] = lambda share: None,
+) -> None:
+    """Write the edges of both directions together as CSR, self loops among them or not; tell which share is done."""
     nodes = len(forward.indptr) - 1
     degrees = np.zeros(nodes, np.int64)
     with appending(folder / f"{way}_indices.npy", index_dtype(nodes)) as out:
@@ -115,4 +125,5 @@ def write_union(forward: Csr, backward: Csr, folder: Path, way: str, *, loops: b
             out.append(listed)
             if len(row):
                 degrees[row[0] : row[-1] + 1] += np.bincount(row - row[0])
+                told((int(row[-1]) + 1) / nodes)
     write_indptr(folder, way, degrees)

@@ -15,8 +15,11 @@ from fossil.storage import read_json, reading, write_json, writing
 
 PARTIAL = "partial"
 LOCK = "convert.lock"
+REPLACEMENT = "replacement"
+"""Within the folder of a graph that is to be replaced, that of the new one until it is whole."""
 _IDENTITY = "conversion.json"
-_OURS = {MANIFEST, ENCODING, PARTIAL, LOCK, *(f"{name}.npy" for name in (*REQUIRED, *OPTIONAL))}
+_ARRAYS = {f"{name}.npy" for name in (*REQUIRED, *OPTIONAL)}
+_OURS = {MANIFEST, ENCODING, PARTIAL, LOCK, REPLACEMENT, *_ARRAYS}
 
 
 class Stages:
@@ -25,14 +28,16 @@ class Stages:
     A stage leaves its arrays in the folder, or in `partial`, and a record of what it found, written once the arrays
     are whole. Records belong to the input as it was: its files by path, size and time, and every choice.
 
+    A graph that stands in the folder stays there, untouched, until the one that replaces it is whole.
+
     Attributes:
-        folder: of the graph.
+        folder: to write to; that of the graph, or within it that of what replaces the graph.
         scratch: for what is removed at the end.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, force: bool) -> None:
-        self.folder, self.scratch = folder, folder / PARTIAL
-        _claim(folder, dict(identity), force=force)
+        self.out, self.folder = folder, _claim(folder, dict(identity), force=force)
+        self.scratch = self.folder / PARTIAL
 
     def once(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the record of a stage: the one on disk, or that of the work now done."""
@@ -53,10 +58,14 @@ class Stages:
         """Remove what only the conversion needed."""
         with writing(self.scratch):
             shutil.rmtree(self.scratch, ignore_errors=True)
+        _put_in_place(self.out)
 
     def abandon(self) -> None:
         """Remove everything that was written, but for the lock."""
         _empty(self.folder)
+        if self.folder != self.out:
+            with writing(self.folder):
+                self.folder.rmdir()
 
 
 def identity(files: Iterable[Path], choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +105,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
             raise RunError(f"{folder} is a file.", remedy="Choose another --out.")
         content = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     # Arrays of these names are anybody's, unless a conversion has left its mark beside them.
-    ours = _OURS if content & {MANIFEST, PARTIAL} else {LOCK}
+    ours = _OURS if content & {MANIFEST, PARTIAL, REPLACEMENT} else {LOCK}
     strange = sorted(name for name in content - ours if not _is_half_written(name))
     if strange:
         raise RunError(
@@ -109,20 +118,56 @@ def check_folder(folder: Path, *, force: bool) -> None:
         )
 
 
-def _claim(folder: Path, wanted: dict[str, Any], *, force: bool) -> None:
-    """Mark the folder as that of this conversion, unless it is so already."""
+def _claim(folder: Path, wanted: dict[str, Any], *, force: bool) -> Path:
+    """Mark the folder as that of this conversion, unless it is so already; return where to write.
+
+    Where a graph stands that may be replaced, that is a folder within; what was begun there is gone on with if it is
+    this conversion, and thrown away if it is another.
+    """
+    _put_in_place(folder)
     check_folder(folder, force=force)
+    if (folder / MANIFEST).exists():
+        folder = folder / REPLACEMENT
+        begun = folder / PARTIAL / _IDENTITY
+        if begun.exists() and read_json(begun) == wanted:
+            _sweep(folder)
+            return folder
+        _empty(folder)
+        write_json(begun, wanted)
+        return folder
     begun = folder / PARTIAL / _IDENTITY
     if begun.exists() and not force and not (folder / MANIFEST).exists():
         if read_json(begun) == wanted:
             _sweep(folder)
-            return
+            return folder
         raise RunError(
             f"{folder} holds the beginning of a conversion of other files, or with other choices.",
             remedy="Begin anew with --force, or choose another --out.",
         )
     _empty(folder)
     write_json(begun, wanted)
+    return folder
+
+
+def _put_in_place(folder: Path) -> None:
+    """Let the graph that is whole beside another one take its place; nothing where there is none.
+
+    Whoever is stopped here goes on with it: the manifest moves last, and a folder without one passes for no graph.
+    """
+    new = folder / REPLACEMENT
+    if not (new / MANIFEST).exists():
+        return
+    with writing(folder):
+        shutil.rmtree(new / PARTIAL, ignore_errors=True)
+        kept = {f"{name}.npy" for name in read_json(new / MANIFEST)["arrays"]} | {ENCODING}
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for name in (_ARRAYS | {ENCODING}) - kept:
+            (folder / name).unlink(missing_ok=True)
+        for name in sorted(kept):
+            if (new / name).exists():  # else it has moved already
+                (new / name).replace(folder / name)
+        (new / MANIFEST).replace(folder / MANIFEST)
+        shutil.rmtree(new)
 
 
 def _empty(folder: Path) -> None:
@@ -131,8 +176,9 @@ def _empty(folder: Path) -> None:
         (folder / PARTIAL).mkdir(parents=True, exist_ok=True)  # stays to the last: what is half removed is known by it
         (folder / MANIFEST).unlink(missing_ok=True)  # first, so that what is half removed passes for nothing
         for entry in list(folder.iterdir()):
-            if entry.name not in (LOCK, PARTIAL):
+            if entry.name not in (LOCK, PARTIAL, REPLACEMENT):
                 entry.unlink(missing_ok=True)
+        shutil.rmtree(folder / REPLACEMENT, ignore_errors=True)
         shutil.rmtree(folder / PARTIAL)
 
 

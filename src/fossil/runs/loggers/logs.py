@@ -51,6 +51,10 @@ class Logs:
                 with suppress(Exception):  # its fault is known
                     logger.close(finished=False)
 
+    def stage(self, name: str, share: float) -> None:
+        """Pass it on."""
+        self.reporter.stage(name, share)
+
     def finish(self) -> None:
         """Pass it on; logs are closed when it is known how the training ended."""
         self.reporter.finish()

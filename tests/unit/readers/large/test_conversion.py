@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from pyarrow import parquet
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
 from fossil.graph import csr
@@ -299,6 +301,65 @@ def test_a_batch_is_shorter_where_a_row_becomes_many_features(tmp_path: Path) ->
     assert max(piece.rows for piece in table.pieces(["id"], 200)) < 2000
 
 
+@pytest.mark.parametrize("direction", ["keep", "symmetrize"])
+def test_every_stage_tells_how_far_it_is(folder: Path, tmp_path: Path, monkeypatch: Any, direction: str) -> None:
+    monkeypatch.setattr(csr, "EDGES_AT_ONCE", 20)
+    monkeypatch.setattr("fossil.graph.folder._BYTES_AT_ONCE", 1 << 7)
+    heard: dict[str, list[float]] = {}
+    convert(
+        folder,
+        tmp_path / "out",
+        treatment={"direction": direction},
+        told=lambda stage, share: heard.setdefault(stage, []).append(share),
+    )
+    assert tuple(heard) == STAGES
+    for stage, shares in heard.items():
+        assert shares == sorted(shares) and shares[-1] == 1.0, stage
+    assert all(len(set(heard[stage])) > 5 for stage in ("directions", "manifest"))
+
+
+def test_edges_alone_tell_how_far_their_features_are(folder: Path, tmp_path: Path) -> None:
+    heard: list[float] = []
+    shutil.rmtree(folder / "nodes")
+    convert(
+        folder,
+        tmp_path / "out",
+        structural_features=True,
+        told=lambda stage, share: heard.append(share) if stage == "features" else None,
+    )
+    assert heard[-1] == 1.0
+
+
+@pytest.mark.parametrize("number", [0, 9], ids=["first", "last"])
+def test_parts_without_rows_are_taken_as_empty(folder: Path, tmp_path: Path, number: int) -> None:
+    whole = convert(folder, tmp_path / "whole", name="people")
+    for name, frame in (("nodes", nodes()), ("edges", edges())):
+        empty = pyarrow.table({column: pyarrow.nulls(0) for column in frame})
+        parquet.write_table(empty, folder / name / f"part{'' if number else ' '}-{number}.parquet")
+    assert convert(folder, tmp_path / "out", name="people").digests == whole.digests
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=repr)
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_text_parts_of_a_header_alone_are_taken_as_empty(folder: Path, tmp_path: Path, end: str, suffix: str) -> None:
+    whole = convert(folder, tmp_path / "whole", name="people")
+    for name, frame in (("nodes", nodes()), ("edges", edges())):
+        shutil.rmtree(folder / name)
+        (folder / name).mkdir()
+        for number, rows in enumerate((slice(0), slice(None), slice(0))):
+            text = frame.iloc[rows].to_csv(index=False)
+            written = (text if number == 1 else text.strip() + end).encode()
+            path = folder / name / f"part-{number}{suffix}"
+            path.write_bytes(gzip.compress(written) if suffix.endswith("gz") else written)
+    assert convert(folder, tmp_path / "out", name="people").digests == whole.digests
+
+
+def test_empty_parts_have_the_columns_of_the_others(folder: Path, tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"id": pyarrow.nulls(0)}), folder / "nodes/part-9.parquet")
+    with pytest.raises(GraphError, match="column 'x' is missing in the first"):
+        convert(folder, tmp_path / "out")
+
+
 def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
         convert(folder, tmp_path / "out", told=stopping_at("features"))
@@ -349,24 +410,68 @@ def test_arrays_of_somebody_else_are_left_alone_whatever_their_names(folder: Pat
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["features.npy", "labels.npy"]
 
 
-def test_a_graph_that_was_half_removed_is_still_known_as_one(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = convert(folder, tmp_path / "out")
-    remove = Path.unlink
+def whole_files(graph: Path) -> dict[str, bytes]:
+    """Everything in a folder but the lock."""
+    return {path.name: path.read_bytes() for path in graph.iterdir() if path.is_file() and path.name != stages.LOCK}
 
-    def stopped(path: Path, missing_ok: bool = False) -> None:
-        if path.name == "out_indices.npy":
+
+@pytest.mark.parametrize("spoil", [unknown_node, not_a_number, free_text], ids=lambda each: each.__name__)
+def test_bad_tables_do_not_take_the_place_of_a_graph(
+    folder: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    out = tmp_path / "out"
+    convert(folder, out)
+    before = whole_files(out)
+    spoil(folder)
+    with pytest.raises(GraphError):
+        convert(folder, out, force=True)
+    assert whole_files(out) == before and not (out / stages.REPLACEMENT).exists()
+    assert DiskGraph(out).num_nodes == NODES
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_replacement_that_was_stopped_leaves_the_graph_and_goes_on(folder: Path, tmp_path: Path, stage: str) -> None:
+    out, stages_now = tmp_path / "out", list[str]()
+    convert(folder, out)
+    before = whole_files(out)
+    other = {"feature_type": "float16", "treatment": {"direction": "symmetrize"}}
+    whole = convert(folder, tmp_path / "whole", name="people", **other)
+    with pytest.raises(StoppedError):
+        convert(folder, out, force=True, name="people", told=stopping_at(stage), **other)
+    assert whole_files(out) == before and DiskGraph(out).num_nodes == NODES
+    with pytest.raises(RunError, match="already holds a converted graph"):
+        convert(folder, out, name="people", **other)
+
+    def told(now: str, share: float) -> None:
+        stages_now.append(now)
+
+    found = convert(folder, out, force=True, name="people", told=told, **other)
+    assert stages_now[0] == stage and found.digests == whole.digests and found.folder == out
+    assert set(whole_files(out)) == set(whole_files(tmp_path / "whole")) and not (out / stages.REPLACEMENT).exists()
+
+
+@pytest.mark.parametrize("name", ["features.npy", "out_indptr.npy", "manifest.json"])
+def test_a_replacement_that_was_stopped_while_it_took_its_place_takes_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    out, move = tmp_path / "out", Path.replace
+    convert(folder, out)
+    whole = convert(folder, tmp_path / "whole", name="people", treatment={"direction": "symmetrize"})
+
+    def stopped(path: Path, target: Path) -> Path:
+        if path.parent.name == stages.REPLACEMENT and path.name == target.name == name:
             raise StoppedError
-        remove(path, missing_ok=missing_ok)
+        return move(path, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "unlink", stopped)
+        patched.setattr(Path, "replace", stopped)
         with pytest.raises(StoppedError):
-            convert(folder, tmp_path / "out", force=True)
+            convert(folder, out, force=True, name="people", treatment={"direction": "symmetrize"})
     with pytest.raises(GraphError, match="holds no whole graph"):
-        DiskGraph(tmp_path / "out")
-    assert convert(folder, tmp_path / "out").digests == whole.digests
+        DiskGraph(out)
+    with pytest.raises(RunError, match="already holds a converted graph"):
+        convert(folder, out, name="people", treatment={"direction": "symmetrize"})
+    assert DiskGraph(out).digests == whole.digests and set(whole_files(out)) == set(whole_files(tmp_path / "whole"))
 
 
 def test_two_conversions_do_not_share_a_folder(folder: Path, tmp_path: Path) -> None:
