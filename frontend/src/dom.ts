@@ -46,6 +46,20 @@ export function text(value: string, longest = 80): HTMLElement {
   return el("bdi", value === short ? {} : { title: value.slice(0, 2000) }, short);
 }
 
+/** As much of a text as a drawing has room for, measured in its font. */
+export function fitted(value: string, room: number, font: string): string {
+  const pen = document.createElement("canvas").getContext("2d");
+  const signs = Array.from(value.slice(0, 500));
+  if (!pen) return signs.slice(0, 30).join("");
+  pen.font = `${font} ${getComputedStyle(document.body).fontFamily}`;
+  let shown = value.length > signs.join("").length ? `${signs.join("")}…` : value;
+  while (signs.length && pen.measureText(shown).width > room) {
+    signs.pop();
+    shown = `${signs.join("").trimEnd()}…`;
+  }
+  return shown;
+}
+
 export function table(head: string[], rows: (Child | Child[])[][], caption: string, numeric: number[] = []): HTMLElement {
   const kind = (place: number) => (numeric.includes(place) ? "number" : null);
   const made = el(

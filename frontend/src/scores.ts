@@ -2,7 +2,7 @@
 
 import type { App } from "./app";
 import type { Interval, Probe, ScoreRow, Scores } from "./data";
-import { el, number, percent, replace, section, svg, table, text } from "./dom";
+import { el, fitted, number, percent, replace, section, svg, table, text } from "./dom";
 
 export function scoresView(app: App): HTMLElement {
   const made = el("div", { class: "scores-view" });
@@ -47,8 +47,9 @@ function ladder(rows: ScoreRow[]): SVGElement {
   }
   rows.forEach(({ method, kind, accuracy, values }, i) => {
     const y = 20 + i * row;
-    const short = method.length > 38 ? `${method.slice(0, 37)}…` : method;
-    drawn.append(svg("text", { x: name - 14, y: y + 4, "text-anchor": "end", class: kind }, short));
+    const short = fitted(method, name - 24, `${kind === "run" ? 650 : 400} 13px`);
+    const title = short === method ? null : svg("title", {}, method.slice(0, 2000));
+    drawn.append(svg("text", { x: name - 14, y: y + 4, "text-anchor": "end", class: kind }, title, short));
     for (const value of values) drawn.append(svg("line", { class: "raw", x1: x(value), x2: x(value), y1: y - 6, y2: y + 6 }));
     if (accuracy.low !== null && accuracy.high !== null) {
       drawn.append(svg("line", { class: `bar ${kind}`, x1: x(accuracy.low), x2: x(accuracy.high), y1: y, y2: y }));

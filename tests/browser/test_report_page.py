@@ -380,6 +380,17 @@ def test_scores_are_those_that_evaluate_gives(opened: Any, report: Path) -> None
     assert len(shown) == 5  # two runs, features, propagated features, the majority
 
 
+def test_no_name_leaves_the_picture_of_the_scores(opened: Any) -> None:
+    go(opened, "scores")
+    lefts = opened.execute_script(
+        "return [...document.querySelectorAll('#panel-scores .ladder text')].map((each) => each.getBBox().x)"
+    )
+    assert len(lefts) > 5 and min(lefts) >= 0
+    names = opened.find_elements("css selector", "#panel-scores .ladder text.run:not(.value)")
+    whole = [each.text for each in opened.find_elements("css selector", "#panel-scores tbody tr td:nth-child(2) bdi")]
+    assert names[0].text.startswith("FOSSIL") and names[0].text.rstrip("…") in whole[0]
+
+
 def test_keyboard_alone_is_enough(opened: Any) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
