@@ -1,7 +1,7 @@
 """Make the tables of two graphs that nothing was tuned on, beside this file: `mutag-atoms` and `protein-parts`.
 
 Both are collections of small graphs (TU Dortmund), here one graph each, whose nodes are classified in place of its
-components: the atoms of MUTAG's 188 molecules by element, and the parts of the first fifty proteins of PROTEINS by their
+components: the atoms of MUTAG's 188 molecules by element, the parts of the first fifty proteins of PROTEINS by their
 kind, of three. An atom has no column of its own, a part has its length; features from the edges stand beside them
 (`structural_features` in `held_out.yaml`). For whoever has `TUDataset` under $FOSSIL_DATA:
 
