@@ -188,6 +188,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
             if not isinstance(content, np.lib.npyio.NpzFile):
                 raise ValueError("a single array, no archive of arrays")
             return {name: content[name] for name in content.files}
+        except MemoryError:  # which says nothing about the file
+            raise
         except Exception as error:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
             reason = " ".join(str(error).split()) or type(error).__name__
             raise RunError(

@@ -199,6 +199,19 @@ def test_flipped_bytes_in_an_archive_are_run_errors(tmp_path: Path) -> None:
         read_arrays(path)
 
 
+def test_an_array_for_which_there_is_no_memory_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_arrays(tmp_path / "a.npz", {"a": np.arange(3)})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 256. MiB")
+
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", refuse)
+    with pytest.raises(MemoryError, match="256"):
+        read_arrays(tmp_path / "a.npz")
+
+
 def test_a_single_array_in_place_of_an_archive_is_a_run_error(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with path.open("wb") as stream:

@@ -84,14 +84,16 @@ def in_bytes(number: int) -> str:
 def free_host_memory(root: Path = Path("/")) -> int | None:
     """Return how many bytes more this process can use on the host; None where the system does not say.
 
-    It is what the machine has available or what the process's control groups leave, whichever is less. A system that
-    does not tell what is available, such as macOS, is taken at its whole memory.
+    It is what the machine has available, what the process's control groups leave or what its own limits (`ulimit -d`,
+    `-v`) do, whichever is least. A system that does not tell what is available, such as macOS, is taken at its whole
+    memory.
 
     Args:
         root: where the system's files are found.
     """
     machine = _available(root)
-    return min([*_left_in_groups(root), *([] if machine is None else [machine])], default=None)
+    left = [*_left_in_groups(root), *_left_to_process(root)]
+    return min([*left, *([] if machine is None else [machine])], default=None)
 
 
 def _chosen() -> int | None:
@@ -141,6 +143,15 @@ def _left_in_groups(root: Path) -> Iterator[int]:
                 yield max(0, int(limit) - int(used) + kept)
             if folder == top:
                 break
+
+
+def _left_to_process(root: Path) -> Iterator[int]:
+    """Yield what each limit on the memory of this process leaves of it."""
+    limits, used = _text(root / "proc/self/limits"), _numbers(root / "proc/self/status")
+    for name, counted in (("Max data size", "VmData:"), ("Max address space", "VmSize:")):
+        found = re.search(rf"^{name} +(\d+)", limits, re.MULTILINE)  # the soft one; there is none where it says so
+        if found and counted in used:
+            yield max(0, int(found[1]) - 1024 * used[counted])
 
 
 def _numbers(path: Path) -> dict[str, int]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fossil.ops.unit import unit_vectors
 
 _RANKED_ROWS = 4096
-_ROWS_AT_ONCE = 1 << 20
+_NUMBERS_AT_ONCE = 1 << 25  # of the rows whose rank is found: 128 MiB of float32
 
 
 def subgraph_contrast(scores: Tensor, positives: int, counted: Tensor) -> Tensor:
@@ -40,17 +40,18 @@ def effective_rank(embeddings: Tensor) -> Tensor:
     One means that all nodes lie on a line, D that all directions matter alike. Lengths are left out, because the losses
     see angles alone and a few long vectors would hide the rest.
     """
-    if len(embeddings) > _ROWS_AT_ONCE:  # two passes over rows that may take most of the memory
-        parts = embeddings.split(_ROWS_AT_ONCE)
-        centre = torch.stack([unit_vectors(part).sum(0) for part in parts]).sum(0) / len(embeddings)
-        products = embeddings.new_zeros(embeddings.shape[1], embeddings.shape[1])
+    nodes, width = embeddings.shape
+    wide = width > nodes  # products of rows have the same trace and length, and are fewer
+    if not wide and embeddings.numel() > _NUMBERS_AT_ONCE:  # two passes over rows that may take most of the memory
+        parts = embeddings.split(max(1, _NUMBERS_AT_ONCE // width))
+        centre = torch.stack([unit_vectors(part).sum(0) for part in parts]).sum(0) / nodes
+        products = embeddings.new_zeros(width, width)
         for part in parts:
             centred = unit_vectors(part) - centre
             products = products + centred.T @ centred
     else:
         unit = unit_vectors(embeddings)
         centred = unit - unit.mean(0)
-        wide = centred.shape[1] > centred.shape[0]  # products of rows have the same trace and length, and are fewer
         products = centred @ centred.T if wide else centred.T @ centred
     return products.trace().square() / products.square().sum().clamp_min(torch.finfo(products.dtype).tiny)
 

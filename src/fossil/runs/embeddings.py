@@ -21,7 +21,8 @@ from fossil.training.divergence import first_not_finite
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROWS_AT_ONCE = 1 << 17
+ROWS_AT_ONCE = 1 << 17
+"""Vectors that are worked on at once: 256 MiB at 512 columns."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,7 +212,7 @@ def not_finite(found: Embeddings) -> str | None:
 def _rows_not_finite(values: Array, *, squared: bool = False) -> Array:
     """Return the rows (of N, or N×D) that are not finite, or whose squared length is not; found in blocks of rows."""
     found = [np.empty(0, np.int64)]
-    for part in blocks(len(values), _ROWS_AT_ONCE):
+    for part in blocks(len(values), ROWS_AT_ONCE):
         rows = values[part].reshape(part.stop - part.start, -1)
         finite = np.isfinite(np.square(rows).sum(axis=1)) if squared else np.isfinite(rows).all(axis=1)
         found.append(part.start + np.flatnonzero(~finite))

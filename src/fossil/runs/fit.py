@@ -166,6 +166,7 @@ def _embedded(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter)
             return joined(_parts_in_memory(rows, len(ids), told), len(ids))
         folder = plan.out / PARTS
         write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}", size=ROWS, told=told)
+        del rows  # and what it keeps of every node, which makes room for the vectors
         return joined(map(vectors_of, read_parts(folder)), len(ids))
     finally:
         reporter.finish()

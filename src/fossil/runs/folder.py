@@ -37,7 +37,7 @@ from fossil.neighbours.approximate import ABOUT, INDEX
 from fossil.readers.npz import write_npz
 from fossil.runs.checkpoints import CHECKPOINT
 from fossil.runs.config import CONFIG, RunConfig
-from fossil.runs.embeddings import Embeddings
+from fossil.runs.embeddings import ROWS_AT_ONCE, Embeddings
 from fossil.runs.lock import LOCK
 from fossil.runs.parts import PARTS, remove_parts
 from fossil.storage import read_json, reading, sha256, write_arrays, write_atomically, write_json, write_yaml, writing
@@ -257,7 +257,7 @@ def write_embeddings(path: Path, found: Embeddings) -> None:
 
     def write(stream: BinaryIO) -> None:
         with pq.ParquetWriter(stream, table(slice(0, 0)).schema) as writer:
-            for rows in blocks(len(found)):  # columns are copies of rows: never of all at once
+            for rows in blocks(len(found), ROWS_AT_ONCE):  # columns are copies of rows: never of all at once
                 writer.write_table(table(rows))
 
     write_atomically(path / "embeddings.parquet", write)

@@ -8,6 +8,7 @@ from torch import Tensor
 from fossil.nn import contrast
 from fossil.nn.contrast import effective_rank, sampled_rank, subgraph_contrast
 from fossil.ops.infonce import node_contrast
+from fossil.ops.unit import unit_vectors
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -182,5 +183,16 @@ def test_effective_rank_of_nothing_but_zeros_is_finite() -> None:
 def test_the_rank_of_many_rows_is_found_in_blocks_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.randn(70, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.3
     whole = effective_rank(rows)
-    monkeypatch.setattr(contrast, "_ROWS_AT_ONCE", 16)
+    asked = []
+
+    def unit(part: torch.Tensor) -> torch.Tensor:
+        asked.append(part.numel())
+        return unit_vectors(part)
+
+    monkeypatch.setattr(contrast, "unit_vectors", unit)
+    monkeypatch.setattr(contrast, "_NUMBERS_AT_ONCE", 80)
     torch.testing.assert_close(effective_rank(rows), whole, rtol=1e-12, atol=0)
+    assert max(asked) == 80 and sum(asked) == 2 * rows.numel()
+    wide = rows.T.contiguous()  # whose covariance is not made, however many numbers there are
+    monkeypatch.setattr(contrast, "_NUMBERS_AT_ONCE", 1)
+    assert effective_rank(wide).item() <= 4 and asked[-1] == wide.numel()

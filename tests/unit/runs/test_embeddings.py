@@ -12,7 +12,6 @@ import pytest
 
 import fossil
 from fossil.errors import FossilError, GraphError
-from fossil.graph.blocks import blocks
 from fossil.runs import embeddings, folder
 from fossil.runs.embeddings import Embeddings, FitResult, not_finite
 from fossil.runs.folder import write_embeddings
@@ -107,7 +106,7 @@ def many(rows: int = 23) -> Embeddings:
 
 
 def test_what_is_not_finite_is_found_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "_ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(embeddings, "ROWS_AT_ONCE", 5)
     found = many()
     assert not_finite(found) is None
     found.channels["low"][[9, 22]] = np.nan
@@ -117,7 +116,7 @@ def test_what_is_not_finite_is_found_in_blocks_of_rows(monkeypatch: pytest.Monke
 
 
 def test_a_table_that_is_written_in_blocks_is_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "blocks", lambda rows: blocks(rows, 7))
+    monkeypatch.setattr(folder, "ROWS_AT_ONCE", 7)
     found = many()
     write_embeddings(tmp_path, found)
     table = pd.read_parquet(tmp_path / "embeddings.parquet")

@@ -149,6 +149,26 @@ def test_embedding_in_parts_tells_how_far_it_is(
     assert len(heard.stages["vectors"]) == 3
 
 
+def test_what_an_embedding_keeps_of_all_nodes_is_gone_before_its_vectors_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[Any]] = []
+    embedding = FossilV2.embedding
+
+    def noted(method: FossilV2, prepared: Any) -> Any:
+        rows = embedding(method, prepared)
+        made.append(weakref.ref(rows))
+        return rows
+
+    def read(folder: Path) -> Any:
+        assert made and not any(one() for one in made)
+        return read_parts(folder)
+
+    monkeypatch.setattr(FossilV2, "embedding", noted)
+    monkeypatch.setattr(fitting, "read_parts", read)
+    assert len(fit(planned(tmp_path / "run", sampled="always"))) == 60
+
+
 @pytest.mark.parametrize(("sampled", "copies"), [("always", 3), ("never", 2)])
 def test_a_disk_without_room_for_the_vectors_is_told_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: str, copies: int

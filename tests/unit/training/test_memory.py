@@ -1,6 +1,9 @@
 """Free memory, as the files of a made-up system tell it."""
 
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,38 @@ def test_the_limit_of_an_older_kernel(tmp_path: Path) -> None:
         f"{folder}/memory.stat": f"cache 1\ntotal_inactive_file {GIB // 2}\n",
     }
     assert free_memory(CPU, system(tmp_path, machine(7) | files)) == 3 * GIB // 2
+
+
+@pytest.mark.parametrize(
+    ("data", "space", "expected"),
+    [
+        ("unlimited", "unlimited", 7 * GIB),
+        (str(4 * GIB), "unlimited", 3 * GIB),
+        (str(4 * GIB), str(5 * GIB), 2 * GIB),
+        (str(GIB // 2), "unlimited", 0),
+    ],
+)
+def test_the_limits_of_a_process(tmp_path: Path, data: str, space: str, expected: int) -> None:
+    limits = (
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        f"Max data size             {data:21}unlimited            bytes     \n"
+        f"Max address space         {space:21}unlimited            bytes     \n"
+    )
+    status = f"Name:\tpython\nVmSize:\t{3 * GIB // 1024} kB\nVmData:\t{GIB // 1024} kB\n"
+    files = machine(7) | {"proc/self/limits": limits, "proc/self/status": status}
+    assert free_memory(CPU, system(tmp_path, files)) == expected
+
+
+def test_a_limit_of_this_process_is_read() -> None:
+    ask = "from fossil.guard.budget import free_host_memory; print(free_host_memory())"
+    limited = subprocess.run(
+        [sys.executable, "-c", ask],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (GIB, GIB)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 0 < int(limited.stdout) < GIB
 
 
 def test_a_system_that_does_not_say_is_taken_at_its_whole_memory(
