@@ -62,7 +62,8 @@ ITEMS = (
     Item("public_split", "Not in the paper: `fossil_channels` on the split of the literature."),
     Item("geom_gcn_splits", "Not in the paper: `fossil_channels` on ten splits of the literature."),
     Item("ablation_channels", "Not in the paper: what each part of `fossil_channels` is worth."),
-    Item("held_out", "Not in the paper: two graphs that were named before anything was trained on them."),
+    Item("held_out", "Not in the paper: graphs that were named before anything was trained on them.\nBefore the first "
+         "command: `python studies/held_out_tables.py`, which makes the tables of two of them."),
     Item("search_fossil", "Settings of FOSSIL searched here as the paper searched its own, 100 trials on each of two "
          "graphs.\nBefore the first command: `fossil study search` and `fossil study freeze` of the same file."),
 )  # fmt: skip
