@@ -1,4 +1,4 @@
-"""How a step on a part of the graph, and embedding in stretches, grow with the graph: up to a hundred million nodes.
+"""How a step on a part of the graph, and embedding in chunks, grow with the graph: up to a hundred million nodes.
 
     python benchmarks/large.py --device cuda                               # 10 k to 100 M nodes, both methods
     python benchmarks/large.py --sizes 10000 100000 --steps 5 --hidden 64  # a short one, on a CPU
@@ -216,9 +216,9 @@ def step_times(trainer: Trainer, steps: int, device: torch.device) -> list[float
 def checksum(method: Method[Any], prepared: Any) -> float:
     """Embed all nodes, and return the sum of all their vectors' numbers."""
     embedding, total = method.embedding(prepared), 0.0  # type: ignore[attr-defined]
-    stretch = 1 << 20
-    for first in range(0, prepared.num_nodes, stretch):
-        found = embedding.rows(first, min(first + stretch, prepared.num_nodes))
+    chunk = 1 << 20
+    for first in range(0, prepared.num_nodes, chunk):
+        found = embedding.rows(first, min(first + chunk, prepared.num_nodes))
         total += float(found.vectors.sum(dtype=torch.float64))
     return total
 

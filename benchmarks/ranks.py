@@ -28,7 +28,7 @@ from fossil.methods.registry import get_method
 from fossil.runs.plan import resolve_settings
 from fossil.settings import parse_assignments
 from fossil.training.devices import resolve_device
-from fossil.training.distributed import company, depart
+from fossil.training.distributed import exit_process, process_group
 from fossil.training.trainer import Trainer
 from measuring import Ledger, Record, parser, ready, table
 
@@ -55,7 +55,7 @@ def main() -> None:
     wanted["set"] = parse_assignments(arguments.assignments)
     if arguments.out is not None:
         train(wanted | {"method": arguments.methods[0]}, arguments.out)
-        depart()
+        exit_process()
     cases = [(1, arguments.threads)]
     for number in arguments.processes:
         if number > 1:
@@ -102,7 +102,7 @@ def train(case: Record, out: Path) -> None:
     kind = get_method(case["method"])
     graph = csbm(case["nodes"], degree=10.0, features=case["features"], seed=case["seed"])
     _, config = resolve_settings(kind, None, "", case["set"])
-    with company() as processes:
+    with process_group() as processes:
         ranks = processes.join(case["device"])
         device = resolve_device(case["device"])
         method = kind.build(kind.complete(config, graph, case["seed"]), graph.num_features, case["seed"]).to(device)

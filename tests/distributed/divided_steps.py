@@ -18,10 +18,10 @@ from fossil.graph.graph import Graph
 from fossil.methods.registry import get_method
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.infonce import node_contrast
-from fossil.ops.ranks import Ranks, divided_among, gathered
+from fossil.ops.ranks import Ranks, all_gather, divided_among
 from fossil.readers.source import open_graph
 from fossil.sampling.store import GraphStore
-from fossil.training.distributed import average_gradients, company, depart
+from fossil.training.distributed import average_gradients, exit_process, process_group
 from fossil.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -82,7 +82,7 @@ def joined_shares(ranks: Ranks) -> dict[str, Tensor]:
     """Return 3 rows of which every rank has a share, some none, and the gradient of a sum that all ranks share."""
     weight = torch.nn.Parameter(torch.tensor([[2.0], [3.0], [5.0]], dtype=torch.float64))
     with divided_among(ranks):
-        whole = gathered(weight[ranks.share(3)] ** 2, 3)
+        whole = all_gather(weight[ranks.share(3)] ** 2, 3)
         (whole * torch.tensor([[1.0], [10.0], [100.0]])).sum().backward()
     average_gradients(ranks, [weight])
     return {"whole": whole.detach(), "gradient": weight.grad}
@@ -126,7 +126,7 @@ def in_float64(value: Any) -> Any:
 
 def main(out: Path) -> None:
     graph = open_graph("csbm:nodes=60,features=8").graph
-    with company() as processes:
+    with process_group() as processes:
         ranks = processes.join("cpu")
         found = {f"contrast/{case}": losses(graph, *chosen, ranks) for case, chosen in CONTRASTS.items()}
         found |= {f"training/{case}": trained(graph, *chosen, ranks) for case, chosen in TRAININGS.items()}
@@ -138,4 +138,4 @@ def main(out: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
-    depart()
+    exit_process()

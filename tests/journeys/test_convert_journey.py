@@ -91,10 +91,10 @@ def test_a_graph_that_is_gone_or_another_one_is_told(tables: Path, tmp_path: Pat
 KILLED = """
 import os, signal, sys
 from fossil.runs.conversion import convert
-def told(stage, share):
+def progress(stage, share):
     if stage == sys.argv[3]:
         os.kill(os.getpid(), signal.SIGKILL)
-convert(sys.argv[1], sys.argv[2], label="team", told=told)
+convert(sys.argv[1], sys.argv[2], label="team", progress=progress)
 """
 
 

@@ -122,7 +122,7 @@ def convert(
     from fossil.readers.read import LoadedGraph
     from fossil.runs.conversion import convert as convert_tables
 
-    with converting_bar() as told:
+    with converting_bar() as progress:
         graph = convert_tables(
             source,
             out,
@@ -134,6 +134,6 @@ def convert(
             feature_type=feature_type,
             memory=memory,
             force=force,
-            told=told,
+            progress=progress,
         )
     show_graph(plain_console(), LoadedGraph(graph, read_encoding(out)))

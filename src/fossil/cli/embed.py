@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fossil.cli import complete, reading
-from fossil.cli.together import refuse_company, together
+from fossil.cli.together import refuse_ranks, together
 from fossil.errors import SettingError
 from fossil.methods import DEFAULT_METHOD
 
@@ -111,7 +111,7 @@ def command(
 ) -> None:
     """Learn a vector for every node of a graph."""
     from fossil.cli.show import plain_console, show_graph, show_result
-    from fossil.runs.fit import assist, fit
+    from fossil.runs.fit import fit, fit_worker
     from fossil.runs.loggers.registry import get_loggers
     from fossil.runs.plan import plan_run
     from fossil.settings import parse_assignments
@@ -119,7 +119,7 @@ def command(
 
     console, ranks = plain_console(), context.obj
     if trained is not None:
-        refuse_company(ranks, "--run")
+        refuse_ranks(ranks, "--run")
         _refuse_settled(context)
         return _use(console, trained, source, edges, out, device, attach=attach, force=force)
     if attach:
@@ -156,12 +156,12 @@ def command(
         structural_features=structural_features,
     )
     if not ranks.leads:
-        return assist(plan, ranks)
+        return fit_worker(plan, ranks)
     show_graph(console, plan.loaded)
     if plan_only:
         from fossil.runs.forecast import forecast
 
-        refuse_company(ranks, "--plan")
+        refuse_ranks(ranks, "--plan")
         for line in forecast(plan):
             console.print(line)
         return None

@@ -15,7 +15,7 @@ from fossil import __version__
 from fossil.cli import data, doctor, embed, evaluate, explore, export, methods, neighbours, report, search, study
 from fossil.cli import map as map_
 from fossil.cli.ending import Status, explained, own_up, refuse, say
-from fossil.cli.together import depart, follows
+from fossil.cli.together import exit_process, follows
 from fossil.errors import FossilError, FossilWarning
 from fossil.printable import DEGRADE
 from fossil.runs.interrupts import Interrupts, hearing_interrupts
@@ -68,7 +68,7 @@ def run() -> None:
             if sys.stdout is not None:  # which is so where it was closed
                 sys.stdout.flush()
         except SystemExit as end:  # what was to be said is said
-            depart(end)
+            exit_process(end)
         except BrokenPipeError:
             status = Status.UNHEARD
         except BaseException as error:
@@ -78,7 +78,7 @@ def run() -> None:
     if status == Status.INTERRUPTED:  # Ctrl-C, or a signal like it, outside the training loop
         say("interrupted", "what is on disk is whole; a run goes on with --resume")
         status = interrupts.exit_status
-    depart(SystemExit(status))
+    exit_process(SystemExit(status))
 
 
 def _let_go_of_output() -> None:

@@ -156,8 +156,8 @@ def command(
     found = search(plan, folder, budget, LiveSearch(console, objective.percent))
     show_found(console, plan, found, folder, _embed_command(context, plan.preset, found.best, graph))
     if freeze is not None:
-        with freezing_bar(console) as told:
-            frozen = open_labels(plan, folder, found, graph, freeze, told)
+        with freezing_bar(console) as progress:
+            frozen = open_labels(plan, folder, found, graph, freeze, progress)
         show_frozen(console, found, frozen)
 
 

@@ -60,12 +60,12 @@ def converting_bar() -> Iterator[Callable[[str, float], None]]:
     console = PlainConsole(stderr=True)
     stages = Stages(console)
 
-    def told(stage: str, share: float) -> None:
+    def progress(stage: str, share: float) -> None:
         if stages(stage, share) and not console.is_terminal:
             console.print(f"converting: {stage}")
 
     try:
-        yield told
+        yield progress
     finally:
         stages.stop()
 

@@ -31,10 +31,10 @@ def together(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
 
     @wraps(command)
     def run(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
-        from fossil.training.distributed import company
+        from fossil.training.distributed import process_group
 
         context, device = cast(typer.Context, options["context"]), cast(str, options["device"])
-        with company() as processes:
+        with process_group() as processes:
             if processes.here.rank > 0:
                 warnings.simplefilter("ignore")
                 logging.getLogger("fossil").handlers.clear()
@@ -42,7 +42,7 @@ def together(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
                 context.obj = processes.join(device)
                 command(*arguments, **options)
             except BaseException as error:
-                status = processes.spoken_for(status_of(error))
+                status = processes.claim_failure(status_of(error))
                 if status is None:
                     raise
                 raise SystemExit(status) from error
@@ -50,11 +50,11 @@ def together(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     return run
 
 
-def depart(end: SystemExit) -> NoReturn:
+def exit_process(end: SystemExit) -> NoReturn:
     """End this process as `end` says; one of several has its own way."""
     known = sys.modules.get("fossil.training.distributed")
-    if known is not None and known.Company.had:
-        known.depart(end.code if isinstance(end.code, int) else int(end.code is not None))
+    if known is not None and known.ProcessGroup.was_joined:
+        known.exit_process(end.code if isinstance(end.code, int) else int(end.code is not None))
     raise end
 
 
@@ -62,16 +62,16 @@ def follows() -> bool:
     """Tell whether another of the processes that were started together says what is wrong with the command line."""
     if "RANK" not in os.environ:  # and PyTorch is not needed to know
         return False
-    from fossil.training.distributed import place
+    from fossil.training.distributed import launched
 
     with suppress(SettingError):
-        return place().rank > 0
+        return launched().rank > 0
     return False
 
 
-def refuse_company(ranks: Ranks, option: str) -> None:
+def refuse_ranks(ranks: Ranks, option: str) -> None:
     """Raise SettingError where several processes were started for what one does."""
-    if ranks.world > 1:
+    if ranks.world_size > 1:
         raise SettingError(
-            f"{option} is for one process, and {ranks.world} were started.", remedy="Start it without torchrun."
+            f"{option} is for one process, and {ranks.world_size} were started.", remedy="Start it without torchrun."
         )

@@ -13,7 +13,6 @@ import numpy as np
 
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError, warn_the_caller
-from fossil.evaluation.progress import Progress, silent
 from fossil.evaluation.protocol import PROTOCOLS, Protocol, protocol
 from fossil.evaluation.rows import ByEncoder, Row
 from fossil.evaluation.statistics import Summary
@@ -22,6 +21,7 @@ from fossil.evaluation.tasks.node_classification import NodeClassification, Spli
 from fossil.evaluation.untrained import UNTRAINED, UntrainedScores, is_trained
 from fossil.graph.graph import Graph
 from fossil.graph.published import PUBLISHED
+from fossil.progress import Progress, silent
 from fossil.runs.config import RunConfig
 from fossil.runs.embeddings import FitResult
 from fossil.runs.lock import locked

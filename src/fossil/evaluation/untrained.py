@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from fossil.errors import warn_the_caller
-from fossil.evaluation.progress import Progress
 from fossil.evaluation.rows import ByEncoder
 from fossil.evaluation.subjects import Subject
 from fossil.evaluation.tasks.node_classification import NodeClassification, SplitScore
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
 from fossil.methods.untrained import Features, Prop
+from fossil.progress import Progress
 from fossil.training.memory import free_memory
 from fossil.training.trainer import Trainer
 

@@ -14,7 +14,8 @@ from fossil.explorer.light import LightRun
 from fossil.explorer.table import Table
 from fossil.graph.graph import Array
 from fossil.graph.structure import undirected
-from fossil.neighbours.base import Progress, unit_rows
+from fossil.neighbours.base import unit_rows
+from fossil.progress import Progress, silent
 from fossil.report.arrays import in_square
 from fossil.report.columns import NodeColumn, columns_of
 from fossil.report.contract import Fact, NodeFacts, NodeNeighbours, Pair, Plan, RunMeta, Subgraph, Weight
@@ -49,7 +50,7 @@ class ExploredRun:
         SettingError: an index is needed, and usearch is not installed.
     """
 
-    def __init__(self, run: Run, *, exact: bool | None = None, progress: Progress = lambda share: None) -> None:
+    def __init__(self, run: Run, *, exact: bool | None = None, progress: Progress = silent) -> None:
         run.check_finished()
         self._searches = Searches(run.mapped_vectors, run.path)
         self._search = self._searches.choose(exact, lambda share: progress(0.8 * share))

@@ -25,6 +25,7 @@ from fossil.graph.disk import (
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array, Features, Graph
 from fossil.graph.lookup import write_order
+from fossil.progress import Progress, silent
 from fossil.storage import sha256, write_json
 
 _BYTES_AT_ONCE = 1 << 24
@@ -38,7 +39,7 @@ def seal(
     feature_names: Sequence[str] = (),
     findings: Sequence[Finding] = (),
     about: Mapping[str, Any] | None = None,
-    told: Callable[[float], None] = lambda share: None,
+    progress: Progress = silent,
 ) -> DiskGraph:
     """Write the manifest of a folder whose arrays are all there (`appending`), and open it.
 
@@ -51,7 +52,7 @@ def seal(
         feature_names: of each column of the features.
         findings: what was noticed about the graph.
         about: what else to keep in the manifest, such as where the graph comes from.
-        told: is told which share of the arrays has been read for their digests.
+        progress: is told which share of the arrays has been read for their digests.
 
     Raises:
         GraphError: the arrays do not fit together, or two nodes have one id.
@@ -67,7 +68,7 @@ def seal(
     def read(size: int) -> None:
         nonlocal done
         done += size
-        told(min(1.0, done / every))
+        progress(min(1.0, done / every))
 
     print_of_all, digests = _fingerprint(folder, arrays, read)
     for part in [name for name in names if name not in digests]:

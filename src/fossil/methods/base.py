@@ -75,9 +75,9 @@ class NodeVectors(NamedTuple):
 
 
 def joined(parts: Iterable[NodeVectors], nodes: int) -> NodeVectors:
-    """Return the vectors of so many nodes, given those of one stretch after the other.
+    """Return the vectors of so many nodes, given those of one chunk after the other.
 
-    Each stretch is put where it belongs before the next one is asked for: all of them take their room once.
+    Each chunk is put where it belongs before the next one is asked for: all of them take their room once.
     """
     whole, done = None, 0
     for part in parts:
@@ -85,7 +85,7 @@ def joined(parts: Iterable[NodeVectors], nodes: int) -> NodeVectors:
         if count == nodes:
             return part
         if whole is None:
-            whole = _room_for(part, nodes)
+            whole = _empty_like(part, nodes)
         for into, rows in zip(_tensors(whole), _tensors(part), strict=True):
             into[done : done + count] = rows
         if whole.channel_shares is not None and part.channel_shares is not None:
@@ -98,16 +98,16 @@ def joined(parts: Iterable[NodeVectors], nodes: int) -> NodeVectors:
     return whole._replace(channel_shares={name: total / nodes for name, total in whole.channel_shares.items()})
 
 
-def _room_for(part: NodeVectors, nodes: int) -> NodeVectors:
+def _empty_like(part: NodeVectors, nodes: int) -> NodeVectors:
     """Return what holds as many rows of everything that is said of some nodes, with nothing in it yet."""
 
-    def room(rows: Tensor | None) -> Tensor | None:
+    def empty(rows: Tensor | None) -> Tensor | None:
         return None if rows is None else rows.new_empty(nodes, *rows.shape[1:])
 
     channels = None if part.channels is None else {name: rows.new_empty(nodes) for name, rows in part.channels.items()}
     shares = None if part.channel_shares is None else dict.fromkeys(part.channel_shares, 0.0)
     vectors = part.vectors.new_empty(nodes, part.vectors.shape[1])
-    return NodeVectors(vectors, room(part.fusion), room(part.structure_share), channels, shares)
+    return NodeVectors(vectors, empty(part.fusion), empty(part.structure_share), channels, shares)
 
 
 def _tensors(found: NodeVectors) -> list[Tensor]:

@@ -1,6 +1,6 @@
 """What methods share that train on batches of nodes: graph convolutions on the surroundings of nodes drawn uniformly.
 
-Embedding is exact whatever was drawn: layer by layer over stretches of rows, where what a deeper layer sums over is
+Embedding is exact whatever was drawn: layer by layer over chunks of rows, where what a deeper layer sums over is
 worked out for all nodes first.
 """
 
@@ -17,9 +17,10 @@ from torch import Tensor
 from fossil.methods.base import Method, NodeVectors, joined
 from fossil.nn.blocks import LoopedBlock
 from fossil.nn.convolution import GraphConvolution
+from fossil.progress import StageProgress, silent
 from fossil.sampling.batches import NodeBatches
-from fossil.sampling.rows import NUMBERS, RowOperator, Told, entries_at_once, stretches, telling, told_nobody
-from fossil.sampling.store import GraphStore, Sight, room
+from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.store import GraphStore, Sight, allocate
 
 Prepared = TypeVar("Prepared")
 
@@ -83,7 +84,7 @@ class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
         return LoopedBlock.around(graph, graph.draw(random), hops, random)
 
     def embedding(self, prepared: NodeBatches) -> ConvolutionRows:
-        """Return what embeds one stretch of nodes after the other."""
+        """Return what embeds one chunk of nodes after the other."""
         return ConvolutionRows(self.row_layers(), prepared)
 
     def memory(self, prepared: Prepared | NodeBatches) -> float | None:
@@ -106,10 +107,10 @@ class ConvolutionRows:
         graph: where the arrays are.
 
     Attributes:
-        told: is told of what is worked out for all nodes first.
+        progress: hears what is worked out for all nodes first.
     """
 
-    told: Told = staticmethod(told_nobody)
+    progress: StageProgress = staticmethod(silent)
 
     def __init__(self, layers: list[RowLayer], graph: NodeBatches) -> None:
         self.layers, self.graph = layers, graph
@@ -123,16 +124,16 @@ class ConvolutionRows:
         if self.kept is None and deepest:
             for depth in range(deepest):
                 self.kept = self._spread_on(depth)
-        parts = (NodeVectors(self._layer(deepest, *part)) for part in self._stretches(first, last))
+        parts = (NodeVectors(self._layer(deepest, *part)) for part in self._chunks(first, last))
         return joined(parts, last - first)
 
     def _spread_on(self, depth: int) -> Tensor:
         """Return H W for the layer after `depth`, of every node (N×D)."""
         data, weight = self.graph.store.features.data, self.layers[depth + 1].weight
         like = data if isinstance(data, Tensor) else None
-        kept = room(self.graph.num_nodes, weight.shape[1], self.graph.device, like)
-        nodes, told = self.graph.num_nodes, partial(self.told, f"layer {depth + 1}")
-        for first, last in telling(self._stretches(0, nodes), nodes, told):
+        kept = allocate(self.graph.num_nodes, weight.shape[1], self.graph.device, like)
+        nodes, progress = self.graph.num_nodes, partial(self.progress, f"layer {depth + 1}")
+        for first, last in with_progress(self._chunks(0, nodes), nodes, progress):
             kept[first:last] = (self._layer(depth, first, last) @ weight).to(kept.dtype)
         return kept
 
@@ -144,7 +145,7 @@ class ConvolutionRows:
         assert self.kept is not None
         return finish(self.operator.times(first, last, self.kept))
 
-    def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+    def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
         device, width = self.graph.device, max(layer.weight.shape[1] for layer in self.layers)
         entries = entries_at_once(self.graph.store.features, width, device)
-        return list(stretches(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))
+        return list(chunks(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))

@@ -15,8 +15,9 @@ import numpy as np
 
 from fossil.errors import RunError, SettingError
 from fossil.graph.graph import Array
-from fossil.neighbours.base import Nearest, Progress, best, bounded, unit_rows
+from fossil.neighbours.base import Nearest, best, bounded, unit_rows
 from fossil.neighbours.exact import ExactNeighbours
+from fossil.progress import Progress, silent
 from fossil.storage import read_json, sha256, write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class ApproximateNeighbours:
         self._vectors, self._index = vectors, index
 
     @classmethod
-    def build(cls, vectors: Array, progress: Progress = lambda share: None) -> ApproximateNeighbours:
+    def build(cls, vectors: Array, progress: Progress = silent) -> ApproximateNeighbours:
         """Make an index of vectors, on all cores; which of two equally good candidates it keeps is up to their race.
 
         Raises:

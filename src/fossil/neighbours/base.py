@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fossil.errors import SettingError
 from fossil.graph.graph import Array
-
-Progress: TypeAlias = Callable[[float], None]
-"""Is told which share of the work is done."""
 
 
 class Nearest(NamedTuple):

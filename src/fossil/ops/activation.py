@@ -110,7 +110,7 @@ def _activate_chunks(values: Tensor, bias: Tensor, slopes: _Slopes, kinds: _Kind
     result = torch.empty_like(values, dtype=dtype)
     for rows in row_chunks(*values.shape):
         place = result[rows]
-        sums = _room(place, bias.dtype)
+        sums = _buffer(place, bias.dtype)
         torch.add(values[rows], bias, out=sums)
         torch.ops.aten.leaky_relu_(sums, slope)
         if sums is not place:
@@ -126,14 +126,14 @@ def _chunk_gradients(
     gradient, for_bias, for_slope = torch.empty_like(values), torch.zeros_like(bias), bias.new_zeros(())
     for rows in row_chunks(*values.shape):
         place, seen, passed = gradient[rows], values[rows] + bias, upstream[rows].to(bias.dtype)
-        room = _room(place, bias.dtype)
+        buffer = _buffer(place, bias.dtype)
         # PyTorch's own backward passes of a PReLU and a ReLU are several times slower than this one.
-        torch.ops.aten.leaky_relu_backward(passed, seen, slope, False, grad_input=room)
+        torch.ops.aten.leaky_relu_backward(passed, seen, slope, False, grad_input=buffer)
         if at_zero != 1:
-            room.mul_(torch.where(seen == 0, at_zero, 1.0))
-        for_bias += room.sum(0)
-        if room is not place:
-            place.copy_(room)
+            buffer.mul_(torch.where(seen == 0, at_zero, 1.0))
+        for_bias += buffer.sum(0)
+        if buffer is not place:
+            place.copy_(buffer)
         if any(shares):
             for_slope += torch.dot(seen.clamp_max_(0).flatten(), passed.flatten())
     return gradient, for_bias, for_slope * for_slope.new_tensor(shares)
@@ -168,7 +168,7 @@ def _together(slopes: _Slopes, kinds: _Kinds) -> _Together:
     return _Together(product, 1.0, learns[0] * second, learns[1] * first)
 
 
-def _room(place: Tensor, dtype: torch.dtype) -> Tensor:
+def _buffer(place: Tensor, dtype: torch.dtype) -> Tensor:
     """Return where to compute numbers of a dtype that belong to `place`: there, if it has that dtype."""
     return place if place.dtype == dtype else torch.empty_like(place, dtype=dtype)
 

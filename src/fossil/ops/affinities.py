@@ -69,7 +69,7 @@ class Affinities:
 
     def pull(self, share: Tensor) -> Tensor:
         """Return Σ_c A_rc (share_r + share_c) z_c for each row r, 2N×D; `share` is zero where a row takes no part."""
-        undivided = self.among.world == 1
+        undivided = self.among.world_size == 1
         result = torch.empty_like(self.unit) if undivided else torch.zeros_like(self.unit)
         for top, left, tile in self._tiles():
             weights = self._tile_weights(tile, top, left, share)
@@ -99,7 +99,7 @@ class Affinities:
         total = len(self.unit)
         slices = [slice(start, min(start + self.side, total)) for start in range(0, total, self.side)]
         places = ((top, left) for index, top in enumerate(slices) for left in slices[index:])
-        return islice(places, self.among.rank, None, self.among.world)
+        return islice(places, self.among.rank, None, self.among.world_size)
 
     def _complete(self, tile: Tensor, top: slice, left: slice) -> None:
         """Make cosines divided by τ that part of A."""
@@ -181,7 +181,7 @@ def _multiplies_narrow_numbers() -> bool:
 
 def _evenly(total: int, among: Ranks) -> int:
     """Return the largest side at which tiles are enough to be divided: ten or more for two ranks, 36 for four."""
-    return total if among.world == 1 else max(1, -(-total // (2 * among.world)))
+    return total if among.world_size == 1 else max(1, -(-total // (2 * among.world_size)))
 
 
 def _tile_rows(unit: Tensor) -> int:

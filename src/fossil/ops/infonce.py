@@ -142,7 +142,7 @@ class _PlainInfoNCE(Function):
         kept: list[Tensor] | None = [] if ctx.needs_input_grad[0] and can_be_kept(unit, tile_rows) else None
         ctx.settings = temperature, products, tile_rows, kept, ranks()
         with products_in(products, unit.device):
-            totals = ranks().add_up(Affinities(unit, count, *ctx.settings).row_sums())
+            totals = ranks().all_reduce(Affinities(unit, count, *ctx.settings).row_sums())
         # Every exponent was lowered by 1/τ.
         logarithms, share = totals.log() + 1 / temperature, totals.reciprocal()
         if count is not None:
@@ -160,7 +160,7 @@ class _PlainInfoNCE(Function):
         with torch.autocast(unit.device.type, enabled=False), products_in(ctx.settings[1], unit.device):
             scale = gradients[0] / (2 * ctx.settings[0] * _number(unit, count))
             # A rank's own tiles count as often as there are ranks, because gradients are averaged over them.
-            result = Affinities(unit, count, *ctx.settings).pull(share * (scale * ctx.settings[-1].world))
+            result = Affinities(unit, count, *ctx.settings).pull(share * (scale * ctx.settings[-1].world_size))
             for mine, other in zip(result.chunk(2), reversed(unit.chunk(2)), strict=True):
                 mine.addcmul_(other, scale, value=-2)
         return result, None, None, None, None

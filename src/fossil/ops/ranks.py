@@ -33,16 +33,16 @@ class Ranks:
 
     Attributes:
         rank: number of this one, from zero.
-        world: how many there are.
-        neighbours: how many of them, this one included, take the memory that this one takes.
+        world_size: how many there are.
+        co_located: how many of them, this one included, take the memory that this one takes.
 
-    >>> Ranks(rank=1, world=3).share(10)
+    >>> Ranks(rank=1, world_size=3).share(10)
     slice(4, 7, None)
     """
 
     rank: int = 0
-    world: int = 1
-    neighbours: int = 1
+    world_size: int = 1
+    co_located: int = 1
 
     @property
     def leads(self) -> bool:
@@ -51,18 +51,18 @@ class Ranks:
 
     def share(self, count: int) -> slice:
         """Return which of so many things are this rank's: neighbours, and as many as the others have, or one more."""
-        least, more = divmod(count, self.world)
+        least, more = divmod(count, self.world_size)
         start = self.rank * least + min(self.rank, more)
         return slice(start, start + least + (self.rank < more))
 
-    def add_up(self, tensor: Tensor) -> Tensor:
+    def all_reduce(self, tensor: Tensor) -> Tensor:
         """Put the sum over all ranks in place of a tensor, and return it; without gradient.
 
         Raises:
             LostRankError: a rank is gone.
         """
-        if self.world > 1:
-            with answering():
+        if self.world_size > 1:
+            with lost_ranks_as_errors():
                 torch.distributed.all_reduce(tensor)
         return tensor
 
@@ -71,7 +71,7 @@ ALONE = Ranks()
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def lost_ranks_as_errors() -> Iterator[None]:
     """Raise LostRankError where another rank does not answer inside the block."""
     try:
         yield
@@ -103,7 +103,7 @@ def ranks() -> Ranks:
     return _divided.get()
 
 
-def gathered(part: Tensor, count: int) -> Tensor:
+def all_gather(part: Tensor, count: int) -> Tensor:
     """Join the shares of all ranks, in their order; the gradient of a share is the sum of what all ranks make of it.
 
     Args:
@@ -111,20 +111,20 @@ def gathered(part: Tensor, count: int) -> Tensor:
         count: rows of the whole.
     """
     among = ranks()
-    return part if among.world == 1 else _Gathered.apply(part, count, among)
+    return part if among.world_size == 1 else _AllGather.apply(part, count, among)
 
 
-class _Gathered(Function):
+class _AllGather(Function):
     @staticmethod
     def forward(ctx: Any, part: Tensor, count: int, among: Ranks) -> Tensor:
         ctx.among, mine = among, among.share(count)
         # A sum of disjoint parts: exact, whatever the sizes, and the one operation that every backend has.
         whole = part.new_zeros(count, *part.shape[1:])
         whole[mine] = part
-        return among.add_up(whole)
+        return among.all_reduce(whole)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        total = ctx.among.add_up(gradients[0].clone(memory_format=torch.contiguous_format))
+        total = ctx.among.all_reduce(gradients[0].clone(memory_format=torch.contiguous_format))
         return total[ctx.among.share(len(total))], None, None

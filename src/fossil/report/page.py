@@ -18,12 +18,12 @@ from fossil.errors import EvaluationError, RunError, SettingError
 from fossil.evaluation.answers import answers
 from fossil.evaluation.audit import describe_audit
 from fossil.evaluation.evaluate import SPLITS_OF_A_SINGLE_RUN, default_protocol, evaluate
-from fossil.evaluation.progress import Progress, silent
 from fossil.evaluation.protocol import Protocol, protocol
 from fossil.evaluation.subjects import refuse_repeats, subject_of
 from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
 from fossil.neighbours.exact import ExactNeighbours
+from fossil.progress import Progress, silent
 from fossil.report.arrays import category_codes, number_steps, packed, packed_texts, places
 from fossil.report.columns import LARGEST_PAGE, NodeColumn, columns_of, has_classes, table_note
 from fossil.report.contract import Encoded, Meta, Pair, Plan, Probe, RunMeta, Scores, Topic, brief, plain

@@ -123,7 +123,7 @@ class Checkpoints:
 
 
 def _parts(method: Method[Any], graph: PartsOfGraph, few: bool) -> Iterator[NodeVectors]:
-    """Yield the vectors of a sampled graph, one stretch of nodes after the other; or those of a small part of it."""
+    """Yield the vectors of a sampled graph, one chunk of nodes after the other; or those of a small part of it."""
     assert isinstance(method, TrainsOnSamples)
     looked = replace(graph, store=few_of(graph.store)) if few else graph
     rows = method.embedding(looked)

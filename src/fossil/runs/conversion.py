@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from fossil.errors import GraphError
 from fossil.graph.disk import DiskGraph
 from fossil.graph.findings import Treatment
 from fossil.guard.boundary import reading
+from fossil.progress import StageProgress, silent
 from fossil.readers.large.convert import Conversion
 from fossil.readers.large.stages import LOCK
 from fossil.runs.lock import holding
@@ -29,7 +30,7 @@ def convert(
     feature_type: str = "float32",
     memory: str | None = None,
     force: bool = False,
-    told: Callable[[str, float], None] = lambda stage, share: None,
+    progress: StageProgress = silent,
 ) -> DiskGraph:
     """Turn tables that do not fit in memory into a folder of arrays, and open it without loading it.
 
@@ -50,7 +51,7 @@ def convert(
         memory: how much to use, such as `8GB`; half of what is free when None.
         force: replace the graph, or the beginning of another conversion, in `out`; a graph stays until the new one is
             whole, and both need room until then.
-        told: is told which stage is at work and which share of it is done.
+        progress: is told which stage is at work and which share of it is done.
 
     Raises:
         GraphError: the tables are no graph that can be learnt from; nothing is left of the conversion.
@@ -74,7 +75,7 @@ def convert(
         conversion.check()
         try:
             with holding(out / LOCK, f"converting {source}"):
-                return conversion.run(told)
+                return conversion.run(progress)
         except GraphError:
             with suppress(OSError):  # it stays where something is in it
                 out.rmdir()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from fossil.graph.graph import Graph
 from fossil.methods.base import Method, NodeVectors, joined
 from fossil.methods.registry import Kind
 from fossil.ops.ranks import ALONE, Ranks
+from fossil.progress import CountProgress
 from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.embeddings import FitResult, as_arrays, fault_of
 from fossil.runs.folder import (
@@ -32,7 +33,7 @@ from fossil.runs.folder import (
 from fossil.runs.lock import locked
 from fossil.runs.loggers.base import Logger
 from fossil.runs.loggers.logs import Logs
-from fossil.runs.loop import follow, train
+from fossil.runs.loop import train, train_worker
 from fossil.runs.parts import PARTS, ROWS, read_parts, remove_parts, vectors_of, weights_digest, write_parts
 from fossil.runs.plan import Plan
 from fossil.runs.preparation import Prepared, check_whole, prepare
@@ -43,7 +44,7 @@ from fossil.storage import write_json
 from fossil.training.capabilities import Divides, EmbedsRows, TrainsOnSamples, lack_of_memory_as, step_memory
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
-from fossil.training.distributed import most
+from fossil.training.distributed import all_reduce_max
 from fossil.training.divergence import DivergedError
 from fossil.training.history import History
 from fossil.training.memory import free_memory
@@ -60,7 +61,7 @@ def fit(
         plan: what is to be done.
         reporter: told what training takes, and about every epoch.
         loggers: other programs that show how it goes; one that fails is warned of, and training goes on.
-        ranks: the processes that train, of which this one leads; the others call `assist` with an equal plan.
+        ranks: the processes that train, of which this one leads; the others call `fit_worker` with an equal plan.
 
     Raises:
         GraphError: the method cannot treat the graph.
@@ -93,7 +94,7 @@ def fit(
             if claim_folder(out, resume=plan.resume, force=plan.force):
                 resume_training(out, config, trainer, history, checkpoints)
                 (withdraw_results if trainer.steps < plan.epochs else withdraw_summary)(out)
-            write_inputs(out, config, environment(device, ranks.world), graph, plan.loaded.plan)
+            write_inputs(out, config, environment(device, ranks.world_size), graph, plan.loaded.plan)
         try:
             train(trainer, plan, history, checkpoints, reporter)
             with lack_of_memory_as(too_large):
@@ -117,14 +118,14 @@ def fit(
     return result
 
 
-def assist(plan: Plan, ranks: Ranks) -> None:
+def fit_worker(plan: Plan, ranks: Ranks) -> None:
     """Train with the process that leads, which calls `fit` with an equal plan, and keep nothing.
 
     Raises:
         FossilError: whatever `fit` raises before and during training.
     """
     trainer, plan, _ = make_trainer(plan, ranks)
-    follow(trainer, plan.epochs)
+    train_worker(trainer, plan.epochs)
     with lack_of_memory_as(_too_large(plan.kind, plan.config.settings, plan.graph)):
         trainer.close()
 
@@ -145,7 +146,7 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     if how.is_sampled:
         settled = replace(config, training=training.updated({"sampled": "always"}))
         plan = replace(plan, config=settled)
-    most(ranks, 0)  # nothing is written before all have come so far
+    all_reduce_max(ranks, 0)  # nothing is written before all have come so far
     replay = training.replay and not how.is_sampled  # shapes of sampled steps depend on what is drawn
     trainer = Trainer(model, how.graph, config.seed, device, training.precision, replay=replay, ranks=ranks)
     return trainer, plan, how
@@ -155,41 +156,41 @@ def _embedded(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter)
     """Embed all nodes in parts; those are kept in the run folder until the vectors are written as one."""
     assert isinstance(model, TrainsOnSamples)
     rows, ids = model.embedding(prepared), plan.graph.ids
-    rows.told = reporter.stage
+    rows.progress = reporter.stage
     reporter.notice(f"embedding: {len(ids):,} nodes in parts of {min(ROWS, len(ids)):,}")
 
-    def told(done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         reporter.stage("vectors", done / total)
 
     try:
         if plan.out is None:
-            return joined(_parts_in_memory(rows, len(ids), told), len(ids))
+            return joined(_parts_in_memory(rows, len(ids), progress), len(ids))
         folder = plan.out / PARTS
-        write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}", size=ROWS, told=told)
+        write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}", size=ROWS, progress=progress)
         del rows  # and what it keeps of every node, which makes room for the vectors
         return joined(map(vectors_of, read_parts(folder)), len(ids))
     finally:
         reporter.finish()
 
 
-def _parts_in_memory(rows: EmbedsRows, nodes: int, told: Callable[[int, int], None]) -> Iterator[NodeVectors]:
+def _parts_in_memory(rows: EmbedsRows, nodes: int, progress: CountProgress) -> Iterator[NodeVectors]:
     for part in blocks(nodes, ROWS):
         yield rows.rows(part.start, part.stop).on_host()
-        told(part.stop, nodes)
+        progress(part.stop, nodes)
 
 
 def _check_ranks(model: Method[Any], graph: Graph, ranks: Ranks) -> None:
     """Raise SettingError if a step of this method cannot be divided among so many processes."""
-    if ranks.world == 1:
+    if ranks.world_size == 1:
         return
     if not isinstance(model, Divides):
         raise SettingError(
-            f"{model.title} cannot be trained by {ranks.world} processes: nothing in its steps is divided.",
+            f"{model.title} cannot be trained by {ranks.world_size} processes: nothing in its steps is divided.",
             remedy="Start one process, without torchrun; or use --method fossil_v2 or --method fossil_channels_v2.",
         )
-    if ranks.world > (parts := model.most_ranks(graph)):
+    if ranks.world_size > (parts := model.most_ranks(graph)):
         raise SettingError(
-            f"{ranks.world} processes cannot share the {parts} anchors of a step.",
+            f"{ranks.world_size} processes cannot share the {parts} anchors of a step.",
             remedy=f"Let torchrun start at most {parts} processes, or raise num_anchors.",
         )
 
@@ -242,8 +243,8 @@ def _check_memory(
     alone = step_memory(model, prepared)
     if alone is None:
         return
-    needed, free = ranks.neighbours * alone, free_memory(device)
-    where = f"{device}" if ranks.neighbours == 1 else f"{device} in {ranks.neighbours} processes"
+    needed, free = ranks.co_located * alone, free_memory(device)
+    where = f"{device}" if ranks.co_located == 1 else f"{device} in {ranks.co_located} processes"
     there = "" if free is None else f", and {free / 2**30:,.1f} GiB are free"
     work, smaller = ("Training ", "hidden and width") if model.trained else ("", "width")
     if free is not None and needed > free:

@@ -13,7 +13,7 @@ embeddings.npz          ids, vectors, fusion, channel_NAME (and .parquet where p
 neighbours.usearch      index of neighbours among many vectors, made when first asked for; neighbours.json: of which
 summary.json            written last: a folder that has it is finished, and its files are those whose SHA-256 it has
 layout.npz              where each node stands on a map, once somebody looked; of the vectors whose SHA-256 it has
-parts/                  vectors of nodes one stretch after the other, until all are in embeddings.npz
+parts/                  vectors of nodes one chunk after the other, until all are in embeddings.npz
 run.lock                while a process writes there
 """
 

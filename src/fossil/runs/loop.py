@@ -10,7 +10,7 @@ from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.interrupts import Interrupts, TrainingInterruptedError, hearing_interrupts
 from fossil.runs.plan import Plan
 from fossil.training.capabilities import EstimatesTime, KnowsLighter
-from fossil.training.distributed import most
+from fossil.training.distributed import all_reduce_max
 from fossil.training.history import History
 from fossil.training.progress import Reporter, duration
 from fossil.training.trainer import Trainer
@@ -34,7 +34,7 @@ def train(trainer: Trainer, plan: Plan, history: History, checkpoints: Checkpoin
         DivergedError: a loss or a weight is not finite.
         LostRankError: another process is gone; the state after the last whole step is saved.
     """
-    alone = trainer.ranks.world == 1
+    alone = trainer.ranks.world_size == 1
     epochs = plan.epochs
     saved_at, reported = time.monotonic(), len(history.records)
     pace = _Pace(trainer.steps, epochs, _MOST_AHEAD[trainer.random.device.type])
@@ -94,7 +94,7 @@ def train(trainer: Trainer, plan: Plan, history: History, checkpoints: Checkpoin
         raise _stopped(trainer, epochs, interrupts, _how_to_go_on(checkpoints, trainer.steps))
 
 
-def follow(trainer: Trainer, epochs: int) -> None:
+def train_worker(trainer: Trainer, epochs: int) -> None:
     """Take the same steps as the process that leads, which keeps everything.
 
     Raises:
@@ -110,7 +110,7 @@ def follow(trainer: Trainer, epochs: int) -> None:
 
 def _one_of_all_heard(trainer: Trainer, interrupts: Interrupts) -> bool:
     """Tell whether somebody asked this process or another one to end, so that all do after the same step."""
-    status = most(trainer.ranks, interrupts.exit_status if interrupts.heard else 0)
+    status = all_reduce_max(trainer.ranks, interrupts.exit_status if interrupts.heard else 0)
     if status:
         interrupts.heard, interrupts.exit_status = True, status
     return interrupts.heard

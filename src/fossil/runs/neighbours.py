@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from fossil.errors import RunError, warn_the_caller
 from fossil.graph.graph import Array
 from fossil.neighbours.approximate import ApproximateNeighbours
-from fossil.neighbours.base import Neighbours, Progress
+from fossil.neighbours.base import Neighbours
 from fossil.neighbours.exact import ExactNeighbours
+from fossil.progress import Progress, silent
 from fossil.runs.lock import locked
 
 EXACT_BELOW = 20_000
@@ -40,7 +41,7 @@ class Searches:
         self._vectors, self._folder = vectors, folder
         self._made: dict[bool, Neighbours] = {}
 
-    def choose(self, exact: bool | None = None, progress: Progress = lambda share: None) -> Neighbours:
+    def choose(self, exact: bool | None = None, progress: Progress = silent) -> Neighbours:
         """Return the search that is wanted; when None, the exact one below 20,000 vectors.
 
         Args:

@@ -7,7 +7,7 @@ part-00000.npz, ...        what `embeddings.npz` has, of nodes 0, 1, ... in the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from fossil.errors import FossilError
 from fossil.graph.blocks import blocks
 from fossil.graph.graph import Array, Graph
 from fossil.methods.base import Method, NodeVectors, joined
+from fossil.progress import CountProgress, silent
 from fossil.storage import read_arrays, read_json, write_arrays, write_json, writing
 from fossil.training.capabilities import EmbedsRows, TrainsOnSamples
 from fossil.training.placement import host_store, place
@@ -38,17 +39,17 @@ def write_parts(
     identity: str,
     *,
     size: int = ROWS,
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: CountProgress = silent,
 ) -> None:
     """Embed all nodes into the parts that `folder` does not have yet.
 
     Args:
         folder: for the parts; those of another training are removed.
-        rows: what embeds a stretch of nodes.
+        rows: what embeds a chunk of nodes.
         ids: of all nodes.
         identity: what tells these vectors from others: graph, settings and weights.
         size: nodes of a part.
-        told: is told how many parts there are so far, and of how many.
+        progress: is told how many parts there are so far, and of how many.
     """
     about = {"identity": identity, "nodes": len(ids), "size": size}
     if _read_about(folder) != about:
@@ -60,7 +61,7 @@ def write_parts(
             first, last = number * size, min((number + 1) * size, len(ids))
             arrays = {"ids": ids[first:last]} | _arrays(rows.rows(first, last))
             write_arrays(_part(folder, number), arrays, compress=False)
-        told(number + 1, total)
+        progress(number + 1, total)
 
 
 def read_parts(folder: Path) -> Iterator[dict[str, Any]]:

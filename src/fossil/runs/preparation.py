@@ -14,7 +14,7 @@ from fossil.methods.base import Method
 from fossil.methods.registry import Kind, methods
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.training.capabilities import DrawsBatches, TrainsOnSamples, is_out_of_memory, step_memory
-from fossil.training.distributed import most
+from fossil.training.distributed import all_reduce_max
 from fossil.training.memory import free_memory
 from fossil.training.placement import Placed, host_store, place
 from fossil.training.trainer import TrainingSettings
@@ -62,7 +62,7 @@ def prepare(
         return Prepared(model.prepare(graph, device))
     whole, reason = _whole(model, graph, device, free)
     # Steps on all and steps on parts draw other numbers: where one process has no room for all, none takes it.
-    if not most(ranks, int(whole is None)):
+    if not all_reduce_max(ranks, int(whole is None)):
         return Prepared(whole)
     whole = None
     gc.collect()

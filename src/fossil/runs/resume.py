@@ -59,7 +59,7 @@ def resume_training(
         )
     history.restore(trainer.steps, digest)  # without a checkpoint everything starts again, the history too
     if 0 < trainer.steps < epochs and trainer.random.device.type == "cpu":
-        _warn_of_other_threads(folder, trainer.ranks.world)
+        _warn_of_other_threads(folder, trainer.ranks.world_size)
 
 
 def _warn_of_other_threads(folder: Path, processes: int) -> None:

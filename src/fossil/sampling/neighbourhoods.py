@@ -3,7 +3,7 @@
 A block holds B_0, the targets, within B_1, these and their neighbours, and so on to B_L, the rim. Numbered in that
 order, the first rows of one CSR pattern are all that an inner hop reads, and their entries are in the first columns.
 
-Where a fan-out f is given, a node with d > f neighbours shows f of them: the list is cut into f equal stretches and
+Where a fan-out f is given, a node with d > f neighbours shows f of them: the list is cut into f equal chunks and
 one neighbour is drawn from each. Every neighbour is then expected f/d times, and its entries are weighed by d/f, so
 that sums over neighbours are right on average.
 """

@@ -1,40 +1,34 @@
-"""Products of a graph's operator with what all nodes have, a stretch of rows at a time."""
+"""Products of a graph's operator with what all nodes have, a chunk of rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fossil.ops.sparse import gathered_sum
+from fossil.progress import Progress
 from fossil.sampling.neighbourhoods import Pattern, Scaling
 from fossil.sampling.store import FeatureRows, take_rows
 
-Told = Callable[[str, float], None]
-"""Is told what is worked out for all nodes, in a word or two, and which share of it is done."""
-
 NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 27}
-"""Numbers of the widest tensor that has a row for each node of a stretch."""
+"""Numbers of the widest tensor that has a row for each node of a chunk."""
 ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}
-"""Neighbours of a stretch."""
+"""Neighbours of a chunk."""
 _GATHERED = {"cpu": 1 << 28, "cuda": 1 << 31}  # numbers of the widest tensor that has a row for each of them
 
 
-def told_nobody(stage: str, share: float) -> None:
-    """Tell nobody."""
-
-
-def telling(parts: Iterable[tuple[int, int]], nodes: int, told: Callable[[float], None]) -> Iterator[tuple[int, int]]:
-    """Yield stretches of so many nodes, and tell after each which share is done."""
+def with_progress(parts: Iterable[tuple[int, int]], nodes: int, progress: Progress) -> Iterator[tuple[int, int]]:
+    """Yield chunks of so many nodes, and tell after each which share is done."""
     for first, last in parts:
         yield first, last
-        told(last / nodes)
+        progress(last / nodes)
 
 
 def entries_at_once(features: FeatureRows, width: int, device: torch.device) -> int:
-    """Return how many neighbours a stretch may have where their features are read, and made `width` columns wide."""
+    """Return how many neighbours a chunk may have where their features are read, and made `width` columns wide."""
     columns = max(width, features.shape[1] if isinstance(features.data, Tensor) else 1)
     return max(1, min(ENTRIES[device.type], _GATHERED[device.type] // columns))
 
@@ -101,8 +95,8 @@ class RowOperator:
         return torch.where(counted > 0, 1 / (counted.sqrt() if self.scaling == "symmetric" else counted), 0)
 
 
-def stretches(pattern: Pattern, first: int, last: int, rows: int, entries: int) -> Iterator[tuple[int, int]]:
-    """Yield the nodes from `first` to `last` in stretches of so many rows and entries at most; a hub is one alone."""
+def chunks(pattern: Pattern, first: int, last: int, rows: int, entries: int) -> Iterator[tuple[int, int]]:
+    """Yield the nodes from `first` to `last` in chunks of so many rows and entries at most; a hub is one alone."""
     while first < last:
         end = int(torch.searchsorted(pattern.crow, pattern.crow[first] + entries, right=True)) - 1
         end = max(first + 1, min(end, first + rows, last))

@@ -216,7 +216,7 @@ def take_rows(data: Tensor, nodes: Tensor, device: torch.device) -> Tensor:
     )
 
 
-def room(nodes: int, width: int, device: torch.device, like: Tensor | None = None) -> Tensor:
+def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None = None) -> Tensor:
     """Return an empty tensor for what all nodes have, N×D: on the device, or where that is full, on the host.
 
     It is float32; beside something of half the size (`like`), or where memory is short, bfloat16, which holds sums over

@@ -6,7 +6,7 @@ first, and labels are read after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from fossil.errors import SettingError
 from fossil.evaluation.statistics import Summary, paired_difference
 from fossil.evaluation.tasks.node_classification import class_numbers, score, score_classes
 from fossil.graph.graph import Array, Graph
+from fossil.progress import CountProgress, silent
 from fossil.storage import write_json
 from fossil.studies.objectives import ValidationAccuracy
 from fossil.studies.sealed import Openings, SealedGraph, seal
@@ -50,7 +51,7 @@ def freeze(
     found: Found,
     graph: Graph,
     encoders: int,
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: CountProgress = silent,
 ) -> Frozen:
     """Train what was found and the defaults with fresh seeds, open the test labels, and score both.
 
@@ -60,7 +61,7 @@ def freeze(
         found: what it found.
         graph: with all of its labels.
         encoders: how many are trained with each settings.
-        told: how many encoders of how many are trained.
+        progress: how many encoders of how many are trained.
 
     Raises:
         SettingError: the search had no labels, so that none are sealed; or it found nothing.
@@ -82,7 +83,7 @@ def freeze(
             for name, settings in wanted.items():
                 graph_of_seed = sealed.for_training(seed, with_labels=plan.kind.needs_labels)
                 trained[name][seed] = plan.train(graph_of_seed, settings, seed).vectors
-                told(sum(map(len, trained.values())), len(wanted) * encoders)
+                progress(sum(map(len, trained.values())), len(wanted) * encoders)
         number = Openings(out).add({"settings": wanted["best"], "encoders": encoders, "trials": len(found.trials)})
         scores = {
             name: [_test_accuracy(plan, sealed, graph, vectors, seed) for seed, vectors in of_one.items()]

@@ -14,7 +14,7 @@ import torch
 from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors
-from fossil.sampling.rows import Told
+from fossil.progress import StageProgress
 from fossil.sampling.store import GraphStore, Sight
 
 # What PyTorch says of a tensor that is too large for the machine, or for any machine.
@@ -63,7 +63,7 @@ class Divides(Protocol):
 
 @runtime_checkable
 class TrainsOnSamples(Protocol):
-    """Can take its steps on the surroundings of sampled nodes, and embed a stretch of nodes at a time."""
+    """Can take its steps on the surroundings of sampled nodes, and embed a chunk of nodes at a time."""
 
     sights: ClassVar[tuple[Sight, ...]]
 
@@ -74,7 +74,7 @@ class TrainsOnSamples(Protocol):
         """Return what steps on parts of a graph read; they return `num_nodes` and stay where they lie."""
 
     def embedding(self, prepared: Any) -> EmbedsRows:
-        """Return what embeds one stretch of nodes after the other."""
+        """Return what embeds one chunk of nodes after the other."""
 
 
 @runtime_checkable
@@ -85,13 +85,13 @@ class DrawsBatches(Protocol):
 
 
 class EmbedsRows(Protocol):
-    """Embeds the nodes of a graph, a stretch at a time.
+    """Embeds the nodes of a graph, a chunk at a time.
 
     Attributes:
-        told: is told what is worked out for all nodes before the first stretch, and which share of it is done.
+        progress: is told what is worked out for all nodes before the first chunk, and which share of it is done.
     """
 
-    told: Told
+    progress: StageProgress
 
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""

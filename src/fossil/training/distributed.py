@@ -19,7 +19,7 @@ import torch
 from torch import distributed, nn
 
 from fossil.errors import SettingError
-from fossil.ops.ranks import ALONE, Ranks, answering
+from fossil.ops.ranks import ALONE, Ranks, lost_ranks_as_errors
 
 # What the others may take beyond one's own time: a first step that compiles, or a large checkpoint.
 _PATIENCE = timedelta(minutes=10)
@@ -28,23 +28,23 @@ _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _ENDED, _SPOKEN = "fossil/ended", "fossil/spoken"
 
 
-class Place(NamedTuple):
+class Launch(NamedTuple):
     """Where a process stands among all.
 
     Attributes:
         rank: its number, from zero.
-        world: how many there are.
+        world_size: how many there are.
         local_rank: its number on this machine.
-        local_world: how many there are on this machine.
+        local_world_size: how many there are on this machine.
     """
 
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
     local_rank: int = 0
-    local_world: int = 1
+    local_world_size: int = 1
 
 
-def place() -> Place:
+def launched() -> Launch:
     """Return what the launcher says in the environment; a process that nobody launched is alone.
 
     Raises:
@@ -52,9 +52,9 @@ def place() -> Place:
     """
     said = {name: os.environ.get(name) for name in _NAMES}
     if said["RANK"] is None or said["WORLD_SIZE"] is None or "MASTER_ADDR" not in os.environ:
-        return Place()
-    found = Place(*(int(value) if value and value.isdecimal() else -1 for value in said.values()))
-    if not (0 <= found.rank < found.world and 0 <= found.local_rank < found.local_world):
+        return Launch()
+    found = Launch(*(int(value) if value and value.isdecimal() else -1 for value in said.values()))
+    if not (0 <= found.rank < found.world_size and 0 <= found.local_rank < found.local_world_size):
         told = ", ".join(f"{name}={value}" for name, value in said.items())
         raise SettingError(
             f"The environment says {told}, which is no process among others.",
@@ -63,7 +63,7 @@ def place() -> Place:
     return found
 
 
-class Company:
+class ProcessGroup:
     """The processes that were launched together, as one of them sees them.
 
     Args:
@@ -71,16 +71,16 @@ class Company:
 
     Attributes:
         ranks: the same for operations; alone until `join`.
-        had: whether this process has ever met others.
+        was_joined: whether this process has ever joined a group.
     """
 
-    had: ClassVar[bool] = False
+    was_joined: ClassVar[bool] = False
 
-    def __init__(self, here: Place) -> None:
+    def __init__(self, here: Launch) -> None:
         self.here, self.ranks = here, ALONE
         self._store: Any = None
-        if here.world > 1:
-            with answering():
+        if here.world_size > 1:
+            with lost_ranks_as_errors():
                 from torch.distributed.rendezvous import rendezvous
 
                 self._store, *_ = next(rendezvous("env://", timeout=_PATIENCE))
@@ -95,15 +95,15 @@ class Company:
             SettingError: there are more processes here than GPUs.
             LostRankError: not all came.
         """
-        if self.here.world > 1:
+        if self.here.world_size > 1:
             has_own_gpu = _takes_own_gpu(device, self.here)
             backend = "cpu:gloo,cuda:nccl" if has_own_gpu else "gloo"
-            with answering():
+            with lost_ranks_as_errors():
                 distributed.init_process_group(
-                    backend, store=self._store, rank=self.here.rank, world_size=self.here.world, timeout=_PATIENCE
+                    backend, store=self._store, rank=self.here.rank, world_size=self.here.world_size, timeout=_PATIENCE
                 )
-            Company.had = True
-            self.ranks = Ranks(self.here.rank, self.here.world, 1 if has_own_gpu else self.here.local_world)
+            ProcessGroup.was_joined = True
+            self.ranks = Ranks(self.here.rank, self.here.world_size, 1 if has_own_gpu else self.here.local_world_size)
         return self.ranks
 
     def leave(self) -> None:
@@ -111,7 +111,7 @@ class Company:
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
-    def spoken_for(self, status: int) -> int | None:
+    def claim_failure(self, status: int) -> int | None:
         """Tell how a failure ends: None for the first that fails, which says why; its status for all others.
 
         They wait until it has spoken, because a launcher ends all others as soon as one has ended.
@@ -139,22 +139,22 @@ class Company:
 
 
 @contextmanager
-def company() -> Iterator[Company]:
+def process_group() -> Iterator[ProcessGroup]:
     """Be among the processes that were launched together, until the end of the block."""
-    here = Company(place())
+    here = ProcessGroup(launched())
     try:
         yield here
     finally:
         here.leave()
 
 
-def depart(status: int = 0) -> NoReturn:
-    """End this process. One that had company ends at once, after the functions of `atexit`.
+def exit_process(status: int = 0) -> NoReturn:
+    """End this process. One that joined a group ends at once, after the functions of `atexit`.
 
     Threads of the backend outlive their group, and in one of a few ends that the interpreter takes its time for they
     abort the process (seen with gloo of PyTorch 2.13), for which a launcher would end all others.
     """
-    if not Company.had:
+    if not ProcessGroup.was_joined:
         sys.exit(status)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -166,41 +166,41 @@ def depart(status: int = 0) -> NoReturn:
 def average_gradients(ranks: Ranks, parameters: Iterable[nn.Parameter]) -> None:
     """Replace the gradient of each parameter that has one by its mean over all ranks."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if ranks.world == 1 or not gradients:
+    if ranks.world_size == 1 or not gradients:
         return
-    flat = ranks.add_up(torch.cat([gradient.flatten() for gradient in gradients])) / ranks.world
+    flat = ranks.all_reduce(torch.cat([gradient.flatten() for gradient in gradients])) / ranks.world_size
     for gradient, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))
 
 
-def most(ranks: Ranks, number: int) -> int:
+def all_reduce_max(ranks: Ranks, number: int) -> int:
     """Return the largest of the numbers that the ranks have."""
-    if ranks.world == 1:
+    if ranks.world_size == 1:
         return number
     found = torch.tensor(number)
-    with answering():
+    with lost_ranks_as_errors():
         distributed.all_reduce(found, distributed.ReduceOp.MAX)
     return int(found)
 
 
-def handed_out(ranks: Ranks, content: bytes | None) -> bytes:
+def broadcast_bytes(ranks: Ranks, content: bytes | None) -> bytes:
     """Return to every rank what the first has."""
-    size = most(ranks, 0 if content is None else len(content))
+    size = all_reduce_max(ranks, 0 if content is None else len(content))
     buffer = torch.empty(size, dtype=torch.uint8)
     if content is not None:
         buffer.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-    with answering():
+    with lost_ranks_as_errors():
         distributed.broadcast(buffer, src=0)
     return buffer.numpy().tobytes()
 
 
-def _takes_own_gpu(device: str, here: Place) -> bool:
+def _takes_own_gpu(device: str, here: Launch) -> bool:
     """Give this process a GPU of its own, unless it works on a CPU or on a GPU that was named by number."""
     if device not in ("auto", "cuda") or not torch.cuda.is_available():
         return False
-    if here.local_world > torch.cuda.device_count():
+    if here.local_world_size > torch.cuda.device_count():
         raise SettingError(
-            f"{here.local_world} processes are to share {torch.cuda.device_count()} GPU(s).",
+            f"{here.local_world_size} processes are to share {torch.cuda.device_count()} GPU(s).",
             remedy="Let torchrun start as many processes as there are GPUs, or use --device cpu.",
         )
     torch.cuda.set_device(here.local_rank)

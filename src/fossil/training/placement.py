@@ -12,7 +12,7 @@ from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.sampling.store import GraphStore, Sight, free_bytes
-from fossil.training.distributed import most
+from fossil.training.distributed import all_reduce_max
 
 Where = Literal["the card", "pinned host memory", "memory", "disk"]
 
@@ -62,7 +62,7 @@ def place(
     left = (1 - _LEFT_FREE) * (free or 0) - step
     placed: list[Placed] = []
     for name, size in sizes.items():
-        if not most(ranks, int(size > left)):
+        if not all_reduce_max(ranks, int(size > left)):
             store, where, left = store.moved(name, device), "the card", left - size
         elif name == "features" and (host is None or _pinned(size) <= (1 - _LEFT_FREE) * host):
             store, where = store.pinned(), "pinned host memory"

@@ -21,7 +21,7 @@ from fossil.settings import Settings, setting
 from fossil.training.capabilities import CanShrink, is_out_of_memory
 from fossil.training.capture import CapturedStep
 from fossil.training.checkpoint import packed_tensors, unpacked_tensors
-from fossil.training.distributed import average_gradients, handed_out, most
+from fossil.training.distributed import all_reduce_max, average_gradients, broadcast_bytes
 
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps for each parameter that has had a gradient
 
@@ -92,7 +92,7 @@ class Trainer:
         self.groups = method.parameter_groups()
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
         self.steps, self._moved, self._fitted = 0, False, False
-        alone = ranks.world == 1
+        alone = ranks.world_size == 1
         self.replay = replay and device.type == "cuda" and method.trained and not method.data_dependent and alone
         self._take_step = self._captured(self.method.step)
 
@@ -116,11 +116,11 @@ class Trainer:
 
     def _start_alike(self) -> None:
         """Give every rank the state of the first, to the last bit."""
-        if self.ranks.world == 1:
+        if self.ranks.world_size == 1:
             return
         state = packed_tensors(self.state()) if self.ranks.leads else None
-        tensors = unpacked_tensors(handed_out(self.ranks, state))
-        steps = most(self.ranks, self.steps)
+        tensors = unpacked_tensors(broadcast_bytes(self.ranks, state))
+        steps = all_reduce_max(self.ranks, self.steps)
         if not self.ranks.leads:
             self.load_state(tensors, steps)
 
@@ -177,7 +177,7 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         method, device = self.method, self.random.device
         # A rank that tried again would have its messages answered by those of a later moment.
-        alone = self.ranks.world == 1
+        alone = self.ranks.world_size == 1
         if self._moved or not (alone and isinstance(method, CanShrink) and method.shrink()):
             raise RunError(
                 f"{self.method.title} ran out of memory on {device.type} in epoch {self.steps + 1}.",

@@ -100,12 +100,12 @@ def test_several_processes_take_the_same_steps_whichever_has_less_memory(
     kind, two, asked = FossilV2, Ranks(0, 2), list[int]()
     model = kind.build(kind.configure(None, SMALL), 5, 0)
 
-    def most(ranks: Ranks, number: int) -> int:
+    def all_reduce_max(ranks: Ranks, number: int) -> int:
         assert ranks is two
         asked.append(number)
         return max(number, int(short))
 
-    monkeypatch.setattr(preparation, "most", most)
+    monkeypatch.setattr(preparation, "all_reduce_max", all_reduce_max)
     training, device = TrainingSettings(device="cpu"), torch.device("cpu")
     found = preparation.prepare(model, graph(), training, device, two)
     assert found.is_sampled is short and asked == [0]
@@ -342,10 +342,10 @@ def raised(error: type[BaseException]) -> Any:
 
 
 def test_vectors_are_joined_as_they_come() -> None:
-    """No more than two stretches are there at a time, beside the whole."""
+    """No more than two chunks are there at a time, beside the whole."""
     alive: set[int] = set()
 
-    def stretches() -> Any:
+    def chunks() -> Any:
         for first in range(0, 50, 10):
             rows = torch.arange(first, first + 10, dtype=torch.float32)
             part = NodeVectors(
@@ -358,7 +358,7 @@ def test_vectors_are_joined_as_they_come() -> None:
             yield part
             del part
 
-    whole = joined(stretches(), 50)
+    whole = joined(chunks(), 50)
     numbers = torch.arange(50, dtype=torch.float32)
     assert torch.equal(whole.vectors, numbers[:, None].expand(50, 3))
     assert torch.equal(whole.fusion, numbers) and torch.equal(whole.structure_share, -numbers)

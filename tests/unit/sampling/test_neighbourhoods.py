@@ -11,7 +11,7 @@ from fossil.graph.channels import operator
 from fossil.graph.structure import symmetric_normalized
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood
-from fossil.sampling.rows import ENTRIES, RowOperator, entries_at_once, stretches
+from fossil.sampling.rows import ENTRIES, RowOperator, chunks, entries_at_once
 from fossil.sampling.store import FeatureRows
 from fossil.sampling.subgraphs import SubgraphSampler
 
@@ -67,7 +67,7 @@ def test_products_along_a_block_are_those_of_the_whole_matrix(scaling: Scaling, 
         values.numpy(), (whole.astype(np.float64) @ (whole.astype(np.float64) @ dense))[targets], atol=1e-12
     )
     rows = RowOperator(pattern(matrix), scaling, loops, torch.device("cpu"))
-    single = torch.cat([rows.times(*part, torch.from_numpy(dense)) for part in stretches(rows.pattern, 0, 60, 7, 30)])
+    single = torch.cat([rows.times(*part, torch.from_numpy(dense)) for part in chunks(rows.pattern, 0, 60, 7, 30)])
     np.testing.assert_allclose(single.numpy(), whole @ dense, rtol=1e-5, atol=1e-6)
 
 

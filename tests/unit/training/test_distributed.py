@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from fossil.errors import SettingError
-from fossil.ops.ranks import ALONE, LostRankError, Ranks, answering, gathered, ranks
-from fossil.training.distributed import Company, Place, average_gradients, company, most, place
+from fossil.ops.ranks import ALONE, LostRankError, Ranks, all_gather, lost_ranks_as_errors, ranks
+from fossil.training.distributed import Launch, ProcessGroup, all_reduce_max, average_gradients, launched, process_group
 
 LAUNCHED = {
     "RANK": "3",
@@ -34,21 +34,21 @@ def test_one_process_is_alone_and_asks_nobody() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
     weight.grad = torch.tensor([3.0, 4.0])
     average_gradients(ALONE, [weight])
-    assert weight.grad.tolist() == [3.0, 4.0] and most(ALONE, 7) == 7
-    assert ranks() is ALONE and gathered(weight, 2) is weight
-    with company() as processes:
-        assert processes.join("cpu") is ALONE and processes.spoken_for(2) is None
+    assert weight.grad.tolist() == [3.0, 4.0] and all_reduce_max(ALONE, 7) == 7
+    assert ranks() is ALONE and all_gather(weight, 2) is weight
+    with process_group() as processes:
+        assert processes.join("cpu") is ALONE and processes.claim_failure(2) is None
 
 
 def test_the_launcher_says_who_is_who(monkeypatch: pytest.MonkeyPatch) -> None:
     launch(monkeypatch)
-    assert place() == Place(rank=3, world=4, local_rank=1, local_world=2)
+    assert launched() == Launch(rank=3, world_size=4, local_rank=1, local_world_size=2)
 
 
 @pytest.mark.parametrize("missing", ["RANK", "WORLD_SIZE", "MASTER_ADDR"])
 def test_half_an_environment_is_no_launch(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     launch(monkeypatch, **{missing: None})
-    assert place() == Place()
+    assert launched() == Launch()
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_half_an_environment_is_no_launch(monkeypatch: pytest.MonkeyPatch, missi
 def test_an_impossible_place_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     launch(monkeypatch, **{name: value})
     with pytest.raises(SettingError, match=f"{name}={value}") as error:
-        place()
+        launched()
     assert "torchrun" in error.value.remedy
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    processes = Company(Place())
-    processes.here = Place(world=2, local_world=2)
+    processes = ProcessGroup(Launch())
+    processes.here = Launch(world_size=2, local_world_size=2)
     with pytest.raises(SettingError, match=r"2 processes are to share 1 GPU") as error:
         processes.join("auto")
     assert "--device cpu" in error.value.remedy
@@ -73,7 +73,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_a_backend_says_of_a_lost_process_is_told_in_one_sentence() -> None:
     said = "[/build/pair.cc:537] Read error [127.0.0.1]:1: Connection reset by peer. This is typically caused by\nmore"
-    with pytest.raises(LostRankError) as error, answering():
+    with pytest.raises(LostRankError) as error, lost_ranks_as_errors():
         raise RuntimeError(said)
     assert "(Read error [127.0.0.1]:1: Connection reset by peer)" in error.value.what
     assert "--resume" in error.value.remedy

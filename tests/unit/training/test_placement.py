@@ -57,6 +57,6 @@ def test_pinned_memory_comes_in_powers_of_two(monkeypatch: pytest.MonkeyPatch, m
 def test_what_another_process_has_no_room_for_is_on_no_card(monkeypatch: pytest.MonkeyPatch, moves: list[str]) -> None:
     two = Ranks(0, 2)
     asked: list[int] = []
-    monkeypatch.setattr(placement, "most", lambda ranks, number: asked.append(number) or int(ranks is two))
+    monkeypatch.setattr(placement, "all_reduce_max", lambda ranks, number: asked.append(number) or int(ranks is two))
     assert places(monkeypatch, 1e6, 0, ranks=two) == {"edges": "disk", "features": "disk"}
     assert asked == [0, 0] and moves == []

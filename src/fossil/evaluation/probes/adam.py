@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from fossil.evaluation.probes.logistic import padded_positions
-from fossil.evaluation.progress import Progress, silent
 from fossil.graph.graph import Array
 from fossil.graph.splits import Split
+from fossil.progress import Progress, silent
 from fossil.seeding import torch_generator
 from fossil.training.capture import Captured
 

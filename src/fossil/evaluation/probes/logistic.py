@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from fossil.evaluation.probes.newton import Problems, follow
-from fossil.evaluation.progress import Progress, silent
 from fossil.graph.graph import Array
 from fossil.ops.eigen import eigh
 from fossil.ops.precision import full_float32
+from fossil.progress import Progress, silent
 
 _EXCLUDED = -1e30  # logit of a class without training rows; finite, because 0 · inf is not 0
 _BLOCK = 4096  # nodes predicted at once

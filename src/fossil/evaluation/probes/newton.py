@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fossil.evaluation.progress import Progress
+from fossil.progress import Progress
 
 _FORCING = 0.25  # how well, at least, a step is solved for
 _MOST_PRODUCTS = 300  # with the Hessian, in one step

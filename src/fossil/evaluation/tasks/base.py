@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from fossil.evaluation.progress import Progress, silent
 from fossil.graph.graph import Array, Graph
 from fossil.graph.splits import TrainingSplit
+from fossil.progress import Progress, silent
 
 
 class Metric(NamedTuple):

@@ -17,11 +17,11 @@ import numpy as np
 from fossil.datasets.catalog import known_name
 from fossil.errors import EvaluationError
 from fossil.evaluation.leaks import refuse_leaks
-from fossil.evaluation.progress import Progress, silent
 from fossil.evaluation.protocol import PROTOCOLS, Protocol, refuse_missing_splits
 from fossil.evaluation.tasks.base import Metric, Task
 from fossil.graph.graph import Array, Graph
 from fossil.graph.splits import NOTHING_PUBLISHED, Split, TrainingSplit
+from fossil.progress import Progress, silent
 from fossil.seeding import derive
 
 _MEMORY_BUDGET = 2**30  # bytes for one group of splits fitted together

@@ -18,7 +18,7 @@ from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share, Transpor
 from fossil.nn.contrast import subgraph_contrast
 from fossil.ops.costs import exponential_cost
 from fossil.ops.infonce import node_contrast, node_contrast_seconds
-from fossil.ops.ranks import gathered, ranks
+from fossil.ops.ranks import all_gather, ranks
 from fossil.ops.rows import rows_of
 from fossil.ops.subgraph_costs import SubgraphCosts, costs_between, gathered_costs, subgraph_costs
 from fossil.ops.unit import unit_vectors
@@ -128,7 +128,7 @@ class SubgraphContrast(Method[Drawn]):
         """Solve all problems, each rank its share of them, and return what comes out."""
         mine = ranks().share(problem.batch)
         solution = self.solver(problem.part(mine.start, mine.stop), check=False)
-        value, row_error = (gathered(each, problem.batch) for each in (solution.value, solution.row_error))
+        value, row_error = (all_gather(each, problem.batch) for each in (solution.value, solution.row_error))
         return Transported(value, row_error)
 
     def problem(self, compared: Compared, pairs: Pairs, within: Tensor) -> FusedProblem:

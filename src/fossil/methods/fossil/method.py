@@ -215,7 +215,7 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
         return GraphTensors(features, plain.next.next, propagation, of_node)
 
     def embedding(self, prepared: SampledGraph) -> FossilRows:
-        """Return what embeds one stretch of nodes after the other."""
+        """Return what embeds one chunk of nodes after the other."""
         return FossilRows(self, prepared)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Vectors of a graph that is not on the device as a whole: layer by layer, over stretches of rows."""
+"""Vectors of a graph that is not on the device as a whole: layer by layer, over chunks of rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
 from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
-from fossil.sampling.rows import NUMBERS, RowOperator, Told, entries_at_once, stretches, telling, told_nobody
-from fossil.sampling.store import room
+from fossil.progress import StageProgress, silent
+from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.store import allocate
 
 if TYPE_CHECKING:
     from fossil.methods.fossil.method import Fossil
@@ -27,10 +28,10 @@ class FossilRows:
         graph: where the arrays are.
 
     Attributes:
-        told: is told of what is worked out for all nodes first.
+        progress: hears what is worked out for all nodes first.
     """
 
-    told: Told = staticmethod(told_nobody)
+    progress: StageProgress = staticmethod(silent)
 
     def __init__(self, method: Fossil, graph: SampledGraph) -> None:
         assert isinstance(method.encoder, TwoLayers)
@@ -43,22 +44,22 @@ class FossilRows:
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""
         kept = self.kept = self._first_layer() if self.kept is None else self.kept
-        return joined((self._stretch(*part, kept) for part in self._stretches(first, last)), last - first)
+        return joined((self._chunk(*part, kept) for part in self._chunks(first, last)), last - first)
 
     def _first_layer(self) -> Tensor:
         """Return what the second layer sums over, for every node (N×D)."""
         encoder, store = self.encoder, self.graph.store
         data = store.features.data
         like = data if isinstance(data, Tensor) else None
-        kept = room(self.graph.num_nodes, self.method.config.width, self.graph.device, like)
-        nodes, told = self.graph.num_nodes, partial(self.told, "first layer")
-        for first, last in telling(self._stretches(0, nodes), nodes, told):
+        kept = allocate(self.graph.num_nodes, self.method.config.width, self.graph.device, like)
+        nodes, progress = self.graph.num_nodes, partial(self.progress, "first layer")
+        for first, last in with_progress(self._chunks(0, nodes), nodes, progress):
             spread = self.operator.times_features(first, last, store.features, encoder.first.weight)
             hidden = encoder.first.finish(spread, encoder.activation) @ encoder.second.weight
             kept[first:last] = hidden.to(kept.dtype)
         return kept
 
-    def _stretch(self, first: int, last: int, kept: Tensor) -> NodeVectors:
+    def _chunk(self, first: int, last: int, kept: Tensor) -> NodeVectors:
         method, encoder, graph = self.method, self.encoder, self.graph
         structure = encoder.second.finish(self.operator.times(first, last, kept))
         if not isinstance(encoder, DecoupledEncoder):
@@ -72,7 +73,7 @@ class FossilRows:
         assert gate is not None
         return NodeVectors(H, gate.values.squeeze(1), structure_share(branches, gate.values))
 
-    def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+    def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
         device, width = self.graph.device, max(self.method.config.hidden, self.method.config.width)
         entries = entries_at_once(self.graph.store.features, width, device)
-        return list(stretches(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))
+        return list(chunks(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))

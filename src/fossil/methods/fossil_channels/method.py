@@ -137,7 +137,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         return channel_block(graph, nodes, self.channels, random)
 
     def embedding(self, prepared: SampledGraph) -> ChannelRows:
-        """Return what embeds one stretch of nodes after the other."""
+        """Return what embeds one chunk of nodes after the other."""
         return ChannelRows(self, prepared)
 
     # Which channels to trust, how far subgraphs, and how many edges a view can do without.

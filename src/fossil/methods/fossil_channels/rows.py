@@ -1,4 +1,4 @@
-"""Agreement and vectors of a graph that is not on the device as a whole: hop by hop, over stretches of rows."""
+"""Agreement and vectors of a graph that is not on the device as a whole: hop by hop, over chunks of rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil_channels.sampled import OPERATORS
 from fossil.nn.agreement import agreement_with, landmarks_of
 from fossil.ops.unit import unit_vectors
-from fossil.sampling.rows import NUMBERS, RowOperator, Told, entries_at_once, stretches, telling, told_nobody
-from fossil.sampling.store import room
+from fossil.progress import StageProgress, silent
+from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.store import allocate
 
 if TYPE_CHECKING:
     from fossil.methods.fossil_channels.method import FossilChannels
@@ -33,10 +34,10 @@ class ChannelRows:
         graph: where the arrays are.
 
     Attributes:
-        told: is told of what is worked out for all nodes first.
+        progress: hears what is worked out for all nodes first.
     """
 
-    told: Told = staticmethod(told_nobody)
+    progress: StageProgress = staticmethod(silent)
 
     def __init__(self, method: FossilChannels, graph: SampledGraph) -> None:
         self.method, self.graph = method, graph
@@ -53,9 +54,9 @@ class ChannelRows:
     @torch.no_grad()
     def rows(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`, and what they trust."""
-        return joined((self._stretch(*part) for part in self._stretches(first, last)), last - first)
+        return joined((self._chunk(*part) for part in self._chunks(first, last)), last - first)
 
-    def _stretch(self, first: int, last: int) -> NodeVectors:
+    def _chunk(self, first: int, last: int) -> NodeVectors:
         method, features = self.method, self.graph.store.features
         nodes = torch.arange(first, last, device=self.graph.device)
         trained, hidden = [], {}
@@ -85,7 +86,7 @@ class ChannelRows:
         features, reduction = self.graph.store.features, self.method.reduction
         if reduction.directions is None and isinstance(features.data, Tensor) and features.scale == 1:
             return features.data
-        kept = room(self.graph.num_nodes, reduction.width, self.graph.device)
+        kept = allocate(self.graph.num_nodes, reduction.width, self.graph.device)
         for first, last in self._all("features"):
             nodes = torch.arange(first, last, device=features.device)
             kept[first:last] = reduction(features.take(nodes, self.graph.device)).to(kept)
@@ -96,7 +97,7 @@ class ChannelRows:
         """S Z of all nodes along each operator, which the second hop sums over."""
         found = {}
         for done, (name, operator) in enumerate(self.operators.items()):
-            kept = room(self.graph.num_nodes, self.start.shape[1], self.graph.device, like=self.start)
+            kept = allocate(self.graph.num_nodes, self.start.shape[1], self.graph.device, like=self.start)
             for first, last in self._all("first hop", done, len(self.operators)):
                 kept[first:last] = operator.times(first, last, self.start).to(kept)
             found[name] = kept
@@ -122,7 +123,7 @@ class ChannelRows:
         return landmarks_of(self.graph.num_nodes, self.graph.device)
 
     def _seen(self, first: int, last: int) -> Mapping[str, Tensor]:
-        """Return what a stretch of nodes sees of Z along each referee, by its name."""
+        """Return what a chunk of nodes sees of Z along each referee, by its name."""
         found = {}
         for channel in self.judges:
             if channel.hops == 2:
@@ -141,7 +142,7 @@ class ChannelRows:
         far = [(channel, weight) for channel, weight in zip(method.channels, method.encoder.second, strict=True)]
         far = [(channel, weight) for channel, weight in far if channel.hops == 2]
         width, like = method.config.width, self.start
-        found = {channel.name: room(graph.num_nodes, width, graph.device, like=like) for channel, _ in far}
+        found = {channel.name: allocate(graph.num_nodes, width, graph.device, like=like) for channel, _ in far}
         for first, last in self._all("layers"):
             for channel, weight in far:
                 operator = self.operators[channel.operator]
@@ -154,16 +155,16 @@ class ChannelRows:
         return RowOperator(self.graph.store.patterns[sight], scaling, loops, self.graph.device)
 
     def _all(self, stage: str, done: int = 0, passes: int = 1) -> Iterator[tuple[int, int]]:
-        """Yield all nodes in stretches, and tell how far this is: one pass of some, of which so many are done."""
+        """Yield all nodes in chunks, and tell how far this is: one pass of some, of which so many are done."""
         nodes = self.graph.num_nodes
-        return telling(self._stretches(0, nodes), nodes, lambda share: self.told(stage, (done + share) / passes))
+        return with_progress(self._chunks(0, nodes), nodes, lambda share: self.progress(stage, (done + share) / passes))
 
-    def _stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+    def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
         device, config = self.graph.device, self.method.config
         width = max(config.hidden, len(self.judges) * (config.width + self.method.reduction.width))
         entries = entries_at_once(self.graph.store.features, config.hidden, device)
         rows = max(1, NUMBERS[device.type] // width)
-        return list(stretches(self.graph.store.patterns["both"], first, last, rows, entries))
+        return list(chunks(self.graph.store.patterns["both"], first, last, rows, entries))
 
 
 def _unit(seen: Mapping[str, Tensor], channels: Sequence[Channel], columns: int) -> Tensor:

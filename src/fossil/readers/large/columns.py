@@ -7,7 +7,7 @@ one column in a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fossil.graph.blocks import appending, blocks
 from fossil.graph.findings import Finding, Missing
 from fossil.graph.graph import Array
 from fossil.graph.troubles import Troubles
+from fossil.progress import Progress
 from fossil.readers.cells import DATES, NodeTable, empty_cells, read_numbers, unreadable_cells
 from fossil.readers.column import MEASURED, ColumnPlan, ColumnRole
 from fossil.readers.encoding import EncodingPlan
@@ -58,7 +59,7 @@ def node_rows(piece: Piece, ids: Array, numeric: Sequence[str], id_column: str =
 
 
 def plan_large(
-    table: PartTable, id_name: str, ids: Array, choices: ColumnChoices, scratch: Path, told: Callable[[float], None]
+    table: PartTable, id_name: str, ids: Array, choices: ColumnChoices, scratch: Path, progress: Progress
 ) -> LargePlan:
     """Decide how every column of a table is encoded.
 
@@ -68,12 +69,12 @@ def plan_large(
         ids: N.
         choices: about columns.
         scratch: a folder for a column that is sorted.
-        told: is told which share is done.
+        progress: is told which share is done.
 
     Raises:
         GraphError: what `plan_columns` refuses; all in one message.
     """
-    return _Planning(table, id_name, ids, choices, scratch, told).plan()
+    return _Planning(table, id_name, ids, choices, scratch, progress).plan()
 
 
 class _Planning:
@@ -86,9 +87,9 @@ class _Planning:
         ids: Array,
         choices: ColumnChoices,
         scratch: Path,
-        told: Callable[[float], None],
+        progress: Progress,
     ) -> None:
-        self.table, self.ids, self.choices, self.scratch, self.told = table, ids, choices, scratch, told
+        self.table, self.ids, self.choices, self.scratch, self.progress = table, ids, choices, scratch, progress
         self.troubles = Troubles(table.where)
         self.names = [name for name in table.names if name != id_name]
         known = NodeTable(table.where, ids, dict.fromkeys(self.names, ()), id_name)
@@ -279,7 +280,7 @@ class _Planning:
         if columns:
             for piece in self.table.pieces(columns):
                 yield piece
-                self.told((first + (last - first) * piece.share) / 3)
+                self.progress((first + (last - first) * piece.share) / 3)
 
 
 def _standardised(column: ColumnPlan, measure: Measure) -> ColumnPlan:

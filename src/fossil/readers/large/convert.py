@@ -20,6 +20,7 @@ from fossil.graph.findings import Finding, Treatment
 from fossil.graph.folder import seal
 from fossil.guard.boundary import exists
 from fossil.guard.budget import free_host_memory, parse_bytes
+from fossil.progress import StageProgress, silent
 from fossil.readers.column import ColumnPlan
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.large import sorting
@@ -33,8 +34,6 @@ from fossil.readers.planning import ColumnChoices
 from fossil.readers.read import check_size
 from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways
 from fossil.storage import write_json, writing
-
-Told = Callable[[str, float], None]
 
 _LEAST_MEMORY = 1 << 28
 _COPIES = {"sort": 1, "reverse": 1, "directions": 2}  # of all edges, that a stage may write
@@ -95,11 +94,11 @@ class Conversion:
     def _tables(self, memory: int) -> tuple[PartTable | None, PartTable]:
         return table_parts(self.source, self.edges, memory, alone=self.structural_features)
 
-    def run(self, told: Told = lambda stage, share: None) -> DiskGraph:
+    def run(self, progress: StageProgress = silent) -> DiskGraph:
         """Convert the tables, or go on with a conversion that was stopped; nobody else may write to `out` meanwhile.
 
         Args:
-            told: is told which stage is at work and which share of it is done.
+            progress: is told which stage is at work and which share of it is done.
 
         Raises:
             GraphError: the tables are no graph that can be learnt from, with file and row; nothing is left of the
@@ -130,7 +129,16 @@ class Conversion:
         )
         stages = Stages(self.out, about(), force=self.force)
         work = _Work(
-            stages, nodes, edges, choices, treatment, name, self.structural_features, self.feature_type, memory, told
+            stages,
+            nodes,
+            edges,
+            choices,
+            treatment,
+            name,
+            self.structural_features,
+            self.feature_type,
+            memory,
+            progress,
         )
         try:
             work.all(lambda: refuse_change(stages.folder, about()))
@@ -178,7 +186,7 @@ class _Work:
     structural: bool
     dtype: str
     memory: int
-    told: Told
+    progress: StageProgress
 
     def all(self, last_look: Callable[[], None]) -> None:
         """Do what is not done yet, and seal the folder."""
@@ -207,7 +215,7 @@ class _Work:
             *(each for part in (ends, forward, way) for each in from_json(part["findings"])),
             *from_json(features["zeros"]),
         )
-        self.told("manifest", 0.0)
+        self.progress("manifest", 0.0)
         last_look()
         write_json(folder / ENCODING, large.plan.to_json())
         seal(
@@ -216,7 +224,7 @@ class _Work:
             label_names=large.label_names,
             feature_names=(*large.plan.feature_names, *(column.name for column in large.plan.structural)),
             findings=findings,
-            told=partial(self.told, "manifest"),
+            progress=partial(self.progress, "manifest"),
         )
 
     def _planned(self) -> tuple[tuple[Finding, ...], LargePlan]:
@@ -248,15 +256,15 @@ class _Work:
         return self._count * columns * np.dtype(self.dtype).itemsize
 
     def _named_ids(self) -> dict[str, Any]:
-        return {"nodes": write_named(self.edges, self.stages.folder, partial(self.told, "ids"))}
+        return {"nodes": write_named(self.edges, self.stages.folder, partial(self.progress, "ids"))}
 
     def _ids(self, nodes: PartTable, id_name: str) -> dict[str, Any]:
         folder = self.stages.folder
-        return {"nodes": write_ids(nodes, id_name, folder, self.stages.scratch, partial(self.told, "ids"))}
+        return {"nodes": write_ids(nodes, id_name, folder, self.stages.scratch, partial(self.progress, "ids"))}
 
     def _columns(self, nodes: PartTable, id_name: str) -> dict[str, Any]:
         ids, scratch = mapped(self.stages.folder / "ids.npy"), self.stages.scratch
-        large = plan_large(nodes, id_name, ids, self.choices, scratch, partial(self.told, "columns"))
+        large = plan_large(nodes, id_name, ids, self.choices, scratch, partial(self.progress, "columns"))
         return {
             "plan": large.plan.to_json(),
             "label_names": list(large.label_names),
@@ -273,43 +281,43 @@ class _Work:
             self.treatment,
             self.name,
             scratch,
-            partial(self.told, "edges"),
+            partial(self.progress, "edges"),
         )
         return {"edges": edges, "findings": as_json(findings)}
 
     def _sort(self) -> dict[str, Any]:
         scratch = self.stages.scratch
         pairs = sorting.pairs_in(scratch / SOURCE, scratch / TARGET)
-        told = partial(self.told, "sort")
-        repeated = sorting.write_sorted(pairs, self._count, scratch, "forward", self.memory // 2, told)
+        progress = partial(self.progress, "sort")
+        repeated = sorting.write_sorted(pairs, self._count, scratch, "forward", self.memory // 2, progress)
         refused = self.treatment.duplicates == "refuse"
         found = oddity(self.name, "duplicate edges", repeated.total, repeated.rows, self._id_of, "merged", refused)
         return {"findings": as_json(found)}
 
     def _reverse(self) -> dict[str, Any]:
-        scratch, told = self.stages.scratch, partial(self.told, "reverse")
+        scratch, progress = self.stages.scratch, partial(self.progress, "reverse")
         forward = Csr.of(scratch, "forward")
-        sorting.write_sorted(forward.reversed_pairs, self._count, scratch, "backward", self.memory // 2, told)
+        sorting.write_sorted(forward.reversed_pairs, self._count, scratch, "backward", self.memory // 2, progress)
         return {}
 
     def _directions(self) -> dict[str, Any]:
         """Write the edges as the treatment wants them; an undirected graph has one direction."""
-        told = partial(self.told, "directions")
-        told(0.0)
+        progress = partial(self.progress, "directions")
+        progress(0.0)
         folder, scratch, direction = self.stages.folder, self.stages.scratch, self.treatment.direction
         forward, backward = (Csr.of(scratch, way) for way in ("forward", "backward"))
-        alone = sorting.one_way(forward, backward, lambda share: told(share / 2))
+        alone = sorting.one_way(forward, backward, lambda share: progress(share / 2))
         done = direction_done(direction, alone.total, len(forward.indices))
         found = oddity(self.name, "edges without their reverse", alone.total, alone.rows, self._id_of, done, False)
         if alone.total and direction == "symmetrize":
-            sorting.write_union(forward, backward, folder, "out", told=lambda share: told((1 + share) / 2))
+            sorting.write_union(forward, backward, folder, "out", progress=lambda share: progress((1 + share) / 2))
         else:
             ways = ("backward", "forward") if direction == "reverse" else ("forward", "backward")
             self._take(ways[0], "out")
             if alone.total:
                 self._take(ways[1], "in")
         found += self._isolated()
-        told(1.0)
+        progress(1.0)
         return {"edges": len(mapped(folder / "out_indices.npy")), "findings": as_json(found)}
 
     def _take(self, made: str, way: str) -> None:
@@ -344,16 +352,18 @@ class _Work:
         into = Csr.of(folder, "in") if (folder / "in_indptr.npy").exists() else out
         sorting.write_union(out, into, scratch, "both", loops=False)
         ways = Ways(out, into, Csr.of(scratch, "both"))
-        return {"plan": [asdict(column) for column in write_structure(ways, scratch, partial(self.told, "structure"))]}
+        return {
+            "plan": [asdict(column) for column in write_structure(ways, scratch, partial(self.progress, "structure"))]
+        }
 
     def _features(self, large: LargePlan) -> dict[str, Any]:
         folder, ids = self.stages.folder, mapped(self.stages.folder / "ids.npy")
-        told = partial(self.told, "features")
+        progress = partial(self.progress, "features")
         structure = Structure(large.plan.structural, self.stages.scratch)
         if self.nodes is None:
-            write_structure_alone(structure, ids, folder, self.dtype, told)
+            write_structure_alone(structure, ids, folder, self.dtype, progress)
             return {"findings": [], "zeros": []}
-        findings, zeros, first = write_features(self.nodes, large, structure, ids, folder, self.dtype, told)
+        findings, zeros, first = write_features(self.nodes, large, structure, ids, folder, self.dtype, progress)
         done = {"keep": "kept", "refuse": "refused"}[self.treatment.zero_features]
         refused = self.treatment.zero_features == "refuse"
         found = oddity(self.name, "zero feature rows", zeros, first, self._id_of, done, refused)

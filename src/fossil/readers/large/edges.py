@@ -14,6 +14,7 @@ from fossil.graph.blocks import appending, blocks, index_dtype
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array
 from fossil.graph.troubles import listed
+from fossil.progress import Progress
 from fossil.readers.cells import as_floats, cell_texts
 from fossil.readers.edges import EDGE_NAMES
 from fossil.readers.large.cells import as_integers, as_texts, cells, ids, is_integer, is_number
@@ -33,7 +34,7 @@ def write_ends(
     treatment: Treatment,
     name: str,
     scratch: Path,
-    told: Callable[[float], None],
+    progress: Progress,
 ) -> tuple[int, tuple[Finding, ...]]:
     """Write E sources and E targets as row numbers, self loops treated; return E and what was noticed.
 
@@ -45,7 +46,7 @@ def write_ends(
         treatment: what is done about unknown nodes, weights and self loops.
         name: of the graph.
         scratch: the folder to write to.
-        told: is told which share is done.
+        progress: is told which share is done.
 
     Raises:
         GraphError: no header, weights, edges that name unknown nodes, or refused self loops; with file and row.
@@ -78,7 +79,7 @@ def write_ends(
                 source, target = source[~loop], target[~loop]
             sources.append(source)
             targets.append(target)
-            told(piece.share)
+            progress(piece.share)
     findings = [Finding("unnamed index column of the edges", 1, "left out")] if table.has_index else []
     differing = {each: weights.shown for each, weights in further.items() if weights.shown}
     findings += weight_findings(table.where, differing, [each for each in further if each not in differing], treatment)
@@ -87,7 +88,7 @@ def write_ends(
     return sources.rows, tuple(findings)
 
 
-def write_named(table: PartTable, folder: Path, told: Callable[[float], None]) -> int:
+def write_named(table: PartTable, folder: Path, progress: Progress) -> int:
     """Write the ids that edges name, each once and sorted, as those of all nodes; return how many there are.
 
     Raises:
@@ -112,7 +113,7 @@ def write_named(table: PartTable, folder: Path, told: Callable[[float], None]) -
             count += len(waiting[-1])
         if count > max(len(known), _IDS_AT_ONCE):  # so that every id is sorted a few times, and not with every piece
             known, waiting, count = np.unique(np.concatenate([known, *waiting])), [], 0
-        told(piece.share)
+        progress(piece.share)
     known = np.unique(np.concatenate([known, *waiting]))
     if len(known) == 0:
         raise GraphError(

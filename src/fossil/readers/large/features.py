@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from fossil.errors import GraphError
 from fossil.graph.blocks import appending, blocks, mapped
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array
+from fossil.progress import Progress
 from fossil.readers.cells import NodeTable, cell_texts
 from fossil.readers.column import ColumnPlan, fit_scale
 from fossil.readers.large.columns import LargePlan, node_rows
@@ -19,14 +20,14 @@ from fossil.readers.large.parts import PartTable
 from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways, structural_columns
 
 
-def write_structure(ways: Ways, scratch: Path, told: Callable[[float], None]) -> list[ColumnPlan]:
+def write_structure(ways: Ways, scratch: Path, progress: Progress) -> list[ColumnPlan]:
     """Write what the edges say of every node, a file a column, and return how the columns are scaled."""
     plans = []
     for number, (name, column) in enumerate(zip(STRUCTURAL_NAMES, structural_columns(ways), strict=True)):
         plans.append(fit_scale(name, column))
         with appending(_structure(scratch, name), np.float64) as out:
             out.append(column)
-        told((number + 1) / len(STRUCTURAL_NAMES))
+        progress((number + 1) / len(STRUCTURAL_NAMES))
     return plans
 
 
@@ -46,9 +47,7 @@ class Structure:
         return np.stack(scaled, axis=1) if scaled else np.empty((last - first, 0))
 
 
-def write_structure_alone(
-    structure: Structure, ids: Array, folder: Path, dtype: str, told: Callable[[float], None]
-) -> None:
+def write_structure_alone(structure: Structure, ids: Array, folder: Path, dtype: str, progress: Progress) -> None:
     """Write the features of nodes that have no table, and tell which share is done."""
     names = STRUCTURAL_NAMES
     (folder / "labels.npy").unlink(missing_ok=True)
@@ -56,7 +55,7 @@ def write_structure_alone(
         for part in blocks(len(ids)):
             rows = NodeTable("the edges", ids[part], {}, lines=range(part.start, part.stop), unit="node")
             out.append(_as_type(structure.rows(part.start, part.stop), dtype, rows, names))
-            told(part.stop / len(ids))
+            progress(part.stop / len(ids))
 
 
 def write_features(
@@ -66,7 +65,7 @@ def write_features(
     ids: Array,
     folder: Path,
     dtype: str,
-    told: Callable[[float], None],
+    progress: Progress,
 ) -> tuple[tuple[Finding, ...], int, list[int]]:
     """Encode all rows; return what was noticed, how many rows are zero, and the first of those.
 
@@ -77,7 +76,7 @@ def write_features(
         ids: N.
         folder: to write `features` to, and `labels` where there is a column of them.
         dtype: float32 or float16.
-        told: is told which share is done.
+        progress: is told which share is done.
 
     Raises:
         GraphError: a feature is too large for the type.
@@ -108,7 +107,7 @@ def write_features(
             out.append(block)
             if classes is not None and label is not None:
                 classes.append(np.asarray([number.get(text, -1) for text in cell_texts(rows.columns[label])], np.int64))
-            told(piece.share)
+            progress(piece.share)
     return tuple(finding for each in found for finding in each.values()), zeros, first_zeros
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fossil.graph.findings import Finding
 from fossil.graph.graph import Array
 from fossil.graph.lookup import as_keys, repeated_ids
 from fossil.graph.troubles import listed
+from fossil.progress import Progress
 from fossil.readers.large.cells import as_integers, as_texts, ids
 from fossil.readers.large.parts import PartTable
 from fossil.readers.planning import ColumnChoices
@@ -42,7 +42,7 @@ def id_column(table: PartTable, choices: ColumnChoices) -> tuple[str, tuple[Find
     return named or table.names[0], noted
 
 
-def write_ids(table: PartTable, name: str, folder: Path, scratch: Path, told: Callable[[float], None]) -> int:
+def write_ids(table: PartTable, name: str, folder: Path, scratch: Path, progress: Progress) -> int:
     """Write the ids of all nodes, in two passes, and their order; return how many there are.
 
     Ids are int64 where every one is an integer written the usual way, else text as wide as the longest.
@@ -74,7 +74,7 @@ def write_ids(table: PartTable, name: str, folder: Path, scratch: Path, told: Ca
             given = ids(piece.columns[name])
             numbers = as_integers(given) if integers else None
             out.append(np.asarray(as_texts(given), dtype=np.str_) if numbers is None else numbers)
-            told(out.rows / nodes)
+            progress(out.rows / nodes)
     _write_sorted(table, name, folder, scratch)
     return nodes
 

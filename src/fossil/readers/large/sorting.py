@@ -15,6 +15,7 @@ import numpy as np
 from fossil.graph.blocks import appending, blocks, index_dtype, mapped
 from fossil.graph.csr import EDGES_AT_ONCE, Csr, both_ways, ranges, union
 from fossil.graph.graph import Array
+from fossil.progress import Progress, silent
 
 BYTES_A_PAIR = 32  # a key, what sorting and comparing it takes, and its two parts
 
@@ -39,9 +40,7 @@ def pairs_in(source: Path, target: Path) -> Pairs:
     return read
 
 
-def write_sorted(
-    pairs: Pairs, nodes: int, folder: Path, way: str, memory: int, told: Callable[[float], None]
-) -> Noticed:
+def write_sorted(pairs: Pairs, nodes: int, folder: Path, way: str, memory: int, progress: Progress) -> Noticed:
     """Write pairs as CSR, every row sorted, each pair once; return which came more than once.
 
     Args:
@@ -50,7 +49,7 @@ def write_sorted(
         folder: to write to.
         way: what the arrays are called.
         memory: bytes to use.
-        told: is told which share is done.
+        progress: is told which share is done.
     """
     counts = np.zeros(nodes + 1, np.int64)
     for row, _ in pairs():
@@ -69,7 +68,7 @@ def write_sorted(
                 keys = np.delete(keys, again)
             for part in blocks(len(keys)):
                 out.append(keys[part] % nodes)
-            told(float(before[last] / max(1, before[-1])))
+            progress(float(before[last] / max(1, before[-1])))
     write_indptr(folder, way, degrees)
     return Noticed(repeated, first_repeated)
 
@@ -96,12 +95,12 @@ def _keys_of(pairs: Pairs, first: int, last: int, nodes: int, count: int) -> Arr
     return keys
 
 
-def one_way(forward: Csr, backward: Csr, told: Callable[[float], None]) -> Noticed:
+def one_way(forward: Csr, backward: Csr, progress: Progress) -> Noticed:
     """Return the edges without their reverse, and tell which share has been looked at."""
     count, first, seen = 0, list[int](), 0
     for out, into, nodes in both_ways(forward, backward):
         seen += len(out)
-        told(seen / max(1, len(forward.indices)))
+        progress(seen / max(1, len(forward.indices)))
         alone = out[~np.isin(out, into, assume_unique=True)]
         count += len(alone)
         first += (alone[: 20 - len(first)] // nodes).tolist()
@@ -115,7 +114,7 @@ def write_union(
     way: str,
     *,
     loops: bool = True,
-    told: Callable[[float], None] = lambda share: None,
+    progress: Progress = silent,
 ) -> None:
     """Write the edges of both directions together as CSR, self loops among them or not; tell which share is done."""
     nodes = len(forward.indptr) - 1
@@ -125,5 +124,5 @@ def write_union(
             out.append(listed)
             if len(row):
                 degrees[row[0] : row[-1] + 1] += np.bincount(row - row[0])
-                told((int(row[-1]) + 1) / nodes)
+                progress((int(row[-1]) + 1) / nodes)
     write_indptr(folder, way, degrees)

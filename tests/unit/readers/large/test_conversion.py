@@ -203,11 +203,11 @@ def stopping_at(stage: str) -> Callable[[str, float], None]:
 def test_a_conversion_that_was_stopped_goes_on(folder: Path, tmp_path: Path, stage: str) -> None:
     whole = convert(folder, tmp_path / "whole")
     with pytest.raises(StoppedError):
-        convert(folder, tmp_path / "out", told=stopping_at(stage))
+        convert(folder, tmp_path / "out", progress=stopping_at(stage))
     with pytest.raises(GraphError, match="holds no whole graph"):
         DiskGraph(tmp_path / "out")
     seen: list[str] = []
-    graph = convert(folder, tmp_path / "out", told=lambda now, share: seen.append(now))
+    graph = convert(folder, tmp_path / "out", progress=lambda now, share: seen.append(now))
     assert list(dict.fromkeys(seen)) == [*STAGES[STAGES.index(stage) :]]
     assert (graph.digests, graph.fingerprint) == (whole.digests, whole.fingerprint)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -255,7 +255,7 @@ def test_edges_alone_become_the_graph_that_small_tables_become(
 
 def test_columns_from_the_edges_stand_beside_those_of_the_table(folder: Path, tmp_path: Path) -> None:
     seen: list[str] = []
-    graph = convert(folder, tmp_path / "out", structural_features=True, told=lambda now, share: seen.append(now))
+    graph = convert(folder, tmp_path / "out", structural_features=True, progress=lambda now, share: seen.append(now))
     assert list(dict.fromkeys(seen)) == [*STAGES[:6], "structure", *STAGES[6:]]
     for name, frame in (("nodes", nodes()), ("edges", edges())):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
@@ -263,7 +263,7 @@ def test_columns_from_the_edges_stand_beside_those_of_the_table(folder: Path, tm
     assert graph.feature_names == small.feature_names
     np.testing.assert_allclose(graph.features, small.features, rtol=0, atol=1e-5)
     with pytest.raises(StoppedError):
-        convert(folder, tmp_path / "half", structural_features=True, told=stopping_at("structure"))
+        convert(folder, tmp_path / "half", structural_features=True, progress=stopping_at("structure"))
     assert convert(folder, tmp_path / "half", structural_features=True).digests == graph.digests
     with pytest.raises(RunError, match="already holds"):
         convert(folder, tmp_path / "half")
@@ -310,7 +310,7 @@ def test_every_stage_tells_how_far_it_is(folder: Path, tmp_path: Path, monkeypat
         folder,
         tmp_path / "out",
         treatment={"direction": direction},
-        told=lambda stage, share: heard.setdefault(stage, []).append(share),
+        progress=lambda stage, share: heard.setdefault(stage, []).append(share),
     )
     assert tuple(heard) == STAGES
     for stage, shares in heard.items():
@@ -325,7 +325,7 @@ def test_edges_alone_tell_how_far_their_features_are(folder: Path, tmp_path: Pat
         folder,
         tmp_path / "out",
         structural_features=True,
-        told=lambda stage, share: heard.append(share) if stage == "features" else None,
+        progress=lambda stage, share: heard.append(share) if stage == "features" else None,
     )
     assert heard[-1] == 1.0
 
@@ -362,7 +362,7 @@ def test_empty_parts_have_the_columns_of_the_others(folder: Path, tmp_path: Path
 
 def test_a_beginning_of_another_conversion_is_not_gone_on_with(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
-        convert(folder, tmp_path / "out", told=stopping_at("features"))
+        convert(folder, tmp_path / "out", progress=stopping_at("features"))
     with pytest.raises(RunError, match="the beginning of a conversion of other files, or with other choices"):
         convert(folder, tmp_path / "out", treatment={"direction": "symmetrize"})
     (folder / "nodes/part-0.parquet").touch()
@@ -377,7 +377,7 @@ def test_input_that_changes_meanwhile_is_refused(folder: Path, tmp_path: Path) -
             (folder / "nodes/part-0.parquet").touch()
 
     with pytest.raises(GraphError, match="The input changed"):
-        convert(folder, tmp_path / "out", told=meddle)
+        convert(folder, tmp_path / "out", progress=meddle)
     assert not (tmp_path / "out").exists()
 
 
@@ -437,7 +437,7 @@ def test_a_replacement_that_was_stopped_leaves_the_graph_and_goes_on(folder: Pat
     other = {"feature_type": "float16", "treatment": {"direction": "symmetrize"}}
     whole = convert(folder, tmp_path / "whole", name="people", **other)
     with pytest.raises(StoppedError):
-        convert(folder, out, force=True, name="people", told=stopping_at(stage), **other)
+        convert(folder, out, force=True, name="people", progress=stopping_at(stage), **other)
     assert whole_files(out) == before and DiskGraph(out).num_nodes == NODES
     with pytest.raises(RunError, match="already holds a converted graph"):
         convert(folder, out, name="people", **other)
@@ -445,7 +445,7 @@ def test_a_replacement_that_was_stopped_leaves_the_graph_and_goes_on(folder: Pat
     def told(now: str, share: float) -> None:
         stages_now.append(now)
 
-    found = convert(folder, out, force=True, name="people", told=told, **other)
+    found = convert(folder, out, force=True, name="people", progress=told, **other)
     assert stages_now[0] == stage and found.digests == whole.digests and found.folder == out
     assert set(whole_files(out)) == set(whole_files(tmp_path / "whole")) and not (out / stages.REPLACEMENT).exists()
 
@@ -494,7 +494,7 @@ def test_going_on_asks_for_no_room_for_what_is_there_and_gives_back_what_was_hal
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(StoppedError):
-        convert(folder, tmp_path / "out", told=stopping_at("manifest"))
+        convert(folder, tmp_path / "out", progress=stopping_at("manifest"))
     halves = [tmp_path / "out/.features.npy.part", tmp_path / "out/partial/.source.npy.part"]
     for half in halves:
         half.write_bytes(b"of a process that was killed")
@@ -504,7 +504,7 @@ def test_going_on_asks_for_no_room_for_what_is_there_and_gives_back_what_was_hal
     def gone(now: str, share: float) -> None:
         assert not any(half.exists() for half in halves)
 
-    assert convert(folder, tmp_path / "out", told=gone).num_nodes == NODES
+    assert convert(folder, tmp_path / "out", progress=gone).num_nodes == NODES
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), pyarrow.ArrowMemoryError("malloc")], ids=repr)
@@ -524,7 +524,7 @@ def test_a_disk_or_a_memory_that_fails_does_not_undo_what_was_done(
             convert(folder, tmp_path / "out")
     assert "damaged" not in caught.value.remedy and caught.value.exit_status == 2
     seen: list[str] = []
-    assert convert(folder, tmp_path / "out", told=lambda now, share: seen.append(now)).digests == whole.digests
+    assert convert(folder, tmp_path / "out", progress=lambda now, share: seen.append(now)).digests == whole.digests
     assert "ids" not in seen
 
 

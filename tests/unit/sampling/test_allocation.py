@@ -7,7 +7,7 @@ import torch
 
 from fossil.errors import GraphError
 from fossil.sampling import store
-from fossil.sampling.store import room
+from fossil.sampling.store import allocate
 
 CPU, CARD = torch.device("cpu"), torch.device("meta")  # stands for a card here
 
@@ -27,9 +27,9 @@ def test_room_is_taken_where_there_is_some(
 ) -> None:
     free = {"cpu": on_host, "meta": on_card}
     monkeypatch.setattr(store, "free_bytes", lambda device: free[device.type])
-    found = room(100, 10, CARD)
+    found = allocate(100, 10, CARD)
     assert (found.device.type, found.dtype, found.shape) == (place.type, dtype, (100, 10))
-    assert room(10, 10, CARD, like=torch.empty(1, dtype=torch.float16)).dtype == torch.bfloat16
+    assert allocate(10, 10, CARD, like=torch.empty(1, dtype=torch.float16)).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(("device", "said"), [(CARD, "2 kB on meta and 1 kB on the host"), (CPU, "1 kB on the host")])
@@ -38,5 +38,5 @@ def test_where_there_is_none_one_message_says_what_is_free(
 ) -> None:
     monkeypatch.setattr(store, "free_bytes", lambda place: {"cpu": 1_000, "meta": 2_000}[place.type])
     with pytest.raises(GraphError, match=f"100 nodes, 10 numbers of each .* takes 2 kB .*; free are {said}") as refused:
-        room(100, 10, device)
+        allocate(100, 10, device)
     assert "smaller width" in refused.value.remedy
