@@ -65,6 +65,8 @@ def run() -> None:
     with hearing_interrupts(interrupts, ctrl_c=False):
         try:
             status = app(prog_name="fossil", standalone_mode=False) or Status.DONE  # also as `python -m fossil`
+            if status == Status.INTERRUPTED:  # Typer catches Ctrl-C, and says no more
+                raise KeyboardInterrupt
             if sys.stdout is not None:  # which is so where it was closed
                 sys.stdout.flush()
         except SystemExit as end:  # what was to be said is said
@@ -75,8 +77,7 @@ def run() -> None:
             interrupts.break_off = False  # a signal does not cut short what is said now
             status = _end(error)
     _let_go_of_output()
-    if status == Status.INTERRUPTED:  # Ctrl-C, or a signal like it, outside the training loop
-        say("interrupted", "what is on disk is whole; a run goes on with --resume")
+    if status == Status.INTERRUPTED:  # by Ctrl-C, or by a signal that means the same
         status = interrupts.exit_status
     exit_process(SystemExit(status))
 
@@ -93,6 +94,7 @@ def _let_go_of_output() -> None:
 def _end(error: BaseException) -> int:
     """Say what ended the command; return its status."""
     if _comes_from_interrupt(error):
+        say("interrupted", "what is on disk is whole; the same command goes on, for a run with --resume")
         return Status.INTERRUPTED
     if isinstance(error, typer.Abort) and error.__cause__ is not None:  # Typer's name for the end of a file
         error = error.__cause__

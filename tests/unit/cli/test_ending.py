@@ -18,6 +18,7 @@ import typer
 import fossil.cli.main as main
 from fossil.cli.ending import Status, explained
 from fossil.errors import FossilError, GraphError
+from fossil.studies.execute import StudyInterruptedError
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "what-can-go-wrong.md"
 
@@ -143,15 +144,15 @@ def test_an_interrupt_is_no_fault(
         error.__cause__ = KeyboardInterrupt()
     status, said = end(error, monkeypatch, capsys)
     assert status == Status.INTERRUPTED == 130
-    assert said == "interrupted: what is on disk is whole; a run goes on with --resume\n"
+    assert said == "interrupted: what is on disk is whole; the same command goes on, for a run with --resume\n"
 
 
 def test_an_error_that_tells_its_own_interrupt_keeps_its_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error = FossilError("Stopped.", remedy="Go on.")
+    error = StudyInterruptedError("Stopped.", remedy="Go on.")
     error.__cause__ = KeyboardInterrupt()
-    assert end(error, monkeypatch, capsys) == (2, "error: Stopped.\nremedy: Go on.\n")
+    assert end(error, monkeypatch, capsys) == (130, "error: Stopped.\nremedy: Go on.\n")
 
 
 def test_a_status_that_something_leaves_with_is_kept(
