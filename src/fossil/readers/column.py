@@ -152,7 +152,8 @@ class ColumnPlan:
             parts.append("constant, becomes zeros")
         elif self.role in MEASURED:
             plain = (self.mean, self.scale) == (0.0, 1.0)
-            parts.append("as it is" if plain else f"(x - {self.mean:.4g}) / {self.scale:.4g}")
+            sign = "+" if self.mean < 0 else "-"
+            parts.append("as it is" if plain else f"(x {sign} {abs(self.mean):.4g}) / {self.scale:.4g}")
         if self.role == "calendar":
             parts.append("place in year and week")
         if self.fill is not None:

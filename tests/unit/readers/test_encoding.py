@@ -218,10 +218,11 @@ def test_unknown_roles_and_columns_are_named() -> None:
 
 
 def test_describe_gives_one_row_a_column() -> None:
-    nodes = table(age=["1", "3"], kind=["x", "y"], note=["a", "b"], label=["p", "q"])
+    nodes = table(age=["1", "3"], debt=["-1", "-3"], kind=["x", "y"], note=["a", "b"], label=["p", "q"])
     assert plan_columns(nodes, ColumnChoices(roles={"note": "drop"})).describe() == [
         ("id", "id", "node id", 0),
         ("age", "numeric", "(x - 2) / 1", 1),
+        ("debt", "numeric", "(x + 2) / 1", 1),
         ("kind", "categorical", "one-hot", 2),
         ("note", "drop", "left out", 0),
         ("label", "label", "class", 0),
