@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from fossil.cli import complete, reading
+from fossil.cli import complete
+from fossil.cli.reading import Reading, reads_a_graph
 from fossil.report.tables import Format, Table, Value
 
 app = typer.Typer(help="Named graphs, formats, and what is in a graph.", no_args_is_help=True)
@@ -47,24 +48,13 @@ def list_formats(form: Format = typer.Option(Format.TABLE, "--format", help="How
 
 
 @app.command("describe")
+@reads_a_graph
 def describe(
-    context: typer.Context,
     source: str = typer.Argument(
         ..., metavar="INPUT", autocompletion=complete.graphs, help="A catalogue name or a path."
     ),
-    edges: reading.Edges = None,
-    label: reading.Label = None,
-    columns: reading.Columns = [],  # noqa: B006
-    structural_features: reading.StructuralFeatures = False,
-    missing: reading.Missing = "refuse",
-    missing_indicator: reading.MissingIndicator = False,
-    direction: reading.Direction = "keep",
-    unknown_edges: reading.UnknownEdges = "refuse",
-    edge_weights: reading.EdgeWeights = "refuse",
-    self_loops: reading.SelfLoops = "remove",
-    duplicates: reading.Duplicates = "merge",
-    isolated: reading.Isolated = "keep",
-    zero_features: reading.ZeroFeatures = "keep",
+    *,
+    reading: Reading,
 ) -> None:
     """Show the size of a graph, what is odd about it, what it gives away, and how its columns become features."""
     from fossil.cli.show import plain_console, show_graph
@@ -73,22 +63,15 @@ def describe(
     from fossil.readers.source import open_graph
 
     console = plain_console()
-    loaded = open_graph(
-        source,
-        treatment=reading.treatment(context),
-        edges=edges,
-        label=label,
-        roles=reading.parse_roles(columns),
-        structural_features=structural_features,
-    )
+    loaded = open_graph(source, **reading.options())
     show_graph(console, loaded)
     for topic, text in (describe_graph(loaded.graph) | describe_audit(loaded.graph)).items():
         console.print(f"  {topic:12}{text}")
 
 
 @app.command("convert")
+@reads_a_graph
 def convert(
-    context: typer.Context,
     source: Path = typer.Argument(
         ...,
         metavar="INPUT",
@@ -102,19 +85,8 @@ def convert(
     force: bool = typer.Option(
         False, "--force", help="Replace what stands in the folder, once the new graph is whole."
     ),
-    edges: reading.Edges = None,
-    label: reading.Label = None,
-    columns: reading.Columns = [],  # noqa: B006
-    missing: reading.Missing = "refuse",
-    missing_indicator: reading.MissingIndicator = False,
-    structural_features: reading.StructuralFeatures = False,
-    direction: reading.Direction = "keep",
-    unknown_edges: reading.UnknownEdges = "refuse",
-    edge_weights: reading.EdgeWeights = "refuse",
-    self_loops: reading.SelfLoops = "remove",
-    duplicates: reading.Duplicates = "merge",
-    isolated: reading.Isolated = "keep",
-    zero_features: reading.ZeroFeatures = "keep",
+    *,
+    reading: Reading,
 ) -> None:
     """Turn tables larger than memory into a folder of arrays, which every command takes as a graph."""
     from fossil.cli.show import converting_bar, plain_console, show_graph
@@ -126,14 +98,10 @@ def convert(
         graph = convert_tables(
             source,
             out,
-            edges=edges,
-            roles=reading.parse_roles(columns),
-            label=label,
-            treatment=reading.treatment(context),
-            structural_features=structural_features,
             feature_type=feature_type,
             memory=memory,
             force=force,
             progress=progress,
+            **reading.options(),
         )
     show_graph(plain_console(), LoadedGraph(graph, read_encoding(out)))

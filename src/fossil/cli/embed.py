@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fossil.cli import complete, reading
+from fossil.cli import complete
+from fossil.cli.reading import Reading, reads_a_graph
 from fossil.cli.together import refuse_ranks, together
 from fossil.errors import SettingError
 from fossil.methods import DEFAULT_METHOD
@@ -21,6 +22,7 @@ _OPEN_WITH_A_RUN = ("source", "out", "device", "force", "edges", "trained", "att
 
 
 @together
+@reads_a_graph
 def command(
     context: typer.Context,
     source: str = typer.Argument(
@@ -86,19 +88,6 @@ def command(
         autocompletion=complete.loggers,
         help="Also log every epoch to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated.",
     ),
-    edges: reading.Edges = None,
-    label: reading.Label = None,
-    columns: reading.Columns = [],  # noqa: B006
-    structural_features: reading.StructuralFeatures = False,
-    missing: reading.Missing = "refuse",
-    missing_indicator: reading.MissingIndicator = False,
-    direction: reading.Direction = "keep",
-    unknown_edges: reading.UnknownEdges = "refuse",
-    edge_weights: reading.EdgeWeights = "refuse",
-    self_loops: reading.SelfLoops = "remove",
-    duplicates: reading.Duplicates = "merge",
-    isolated: reading.Isolated = "keep",
-    zero_features: reading.ZeroFeatures = "keep",
     trained: Path | None = typer.Option(
         None, "--run", help="Embed INPUT with this trained run instead of training.", rich_help_panel=_TRAINED
     ),
@@ -108,6 +97,8 @@ def command(
         help="With --run: INPUT holds new nodes, whose edges may name nodes of the run's graph.",
         rich_help_panel=_TRAINED,
     ),
+    *,
+    reading: Reading,
 ) -> None:
     """Learn a vector for every node of a graph."""
     from fossil.cli.show import plain_console, show_graph, show_result
@@ -121,7 +112,7 @@ def command(
     if trained is not None:
         refuse_ranks(ranks, "--run")
         _refuse_settled(context)
-        return _use(console, trained, source, edges, out, device, attach=attach, force=force)
+        return _use(console, trained, source, reading.edges, out, device, attach=attach, force=force)
     if attach:
         raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
     if picture:
@@ -148,12 +139,8 @@ def command(
         out=out,
         resume=resume,
         force=force,
-        treatment=reading.treatment(context),
         use_recipe=recipe,
-        edges=edges,
-        label=label,
-        roles=reading.parse_roles(columns),
-        structural_features=structural_features,
+        **reading.options(),
     )
     if not ranks.leads:
         return fit_worker(plan, ranks)

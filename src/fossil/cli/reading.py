@@ -1,109 +1,119 @@
-"""How a graph of one's own is read: the options that `fossil embed` and `fossil data describe` share."""
+"""How a graph of one's own is read: the options that every command has which reads one."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from fossil.errors import SettingError
 
-_FILES = "Your own files"
-_ODDITIES = "What is done about oddities"
-
-Edges: TypeAlias = Annotated[
-    Path | None, typer.Option("--edges", help="Edge table, when INPUT is a node table.", rich_help_panel=_FILES)
-]
-Label: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        help="Column of classes; only fs_gcn and fs_mlp train on it, all other methods never see it.",
-        rich_help_panel=_FILES,
-    ),
-]
-Columns: TypeAlias = Annotated[
-    list[str],
-    typer.Option(
-        "--column",
-        metavar="NAME=ROLE",
-        help="What a column is: numeric, boolean, categorical, date, calendar, drop, label or id. numeric:zero says in "
-        "addition how its empty cells are filled. May be repeated.",
-        rich_help_panel=_FILES,
-    ),
-]
-StructuralFeatures: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--structural-features",
-        help="Make features from the edges; INPUT may then be an edge table alone.",
-        rich_help_panel=_FILES,
-    ),
-]
-Missing: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        help="Empty cells of numeric, boolean and date columns: refuse, or fill with the mean, median, most_frequent "
-        "value or zero of the column.",
-        rich_help_panel=_FILES,
-    ),
-]
-MissingIndicator: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--missing-indicator",
-        help="One more feature for every column with empty cells: 1 where the cell is empty.",
-        rich_help_panel=_FILES,
-    ),
-]
-Direction: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--direction",
-        help="keep, symmetrize (add the reverse of each edge) or reverse (turn every edge round).",
-        rich_help_panel=_ODDITIES,
-    ),
-]
-UnknownEdges: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--unknown-edges",
-        help="Edges that name a node which the node table has not: refuse or drop.",
-        rich_help_panel=_ODDITIES,
-    ),
-]
-EdgeWeights: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--edge-weights",
-        help="Numbers that differ between edges, which no method uses: refuse or ignore.",
-        rich_help_panel=_ODDITIES,
-    ),
-]
-SelfLoops: TypeAlias = Annotated[
-    str, typer.Option("--self-loops", help="remove, keep or refuse.", rich_help_panel=_ODDITIES)
-]
-Duplicates: TypeAlias = Annotated[
-    str, typer.Option("--duplicates", help="Repeated edges: merge or refuse.", rich_help_panel=_ODDITIES)
-]
-Isolated: TypeAlias = Annotated[
-    str, typer.Option("--isolated", help="Nodes without edges: keep, drop or refuse.", rich_help_panel=_ODDITIES)
-]
-ZeroFeatures: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--zero-features", help="Nodes with all-zero features: keep, drop or refuse.", rich_help_panel=_ODDITIES
-    ),
-]
+_own_file = partial(typer.Option, rich_help_panel="Your own files")
+_oddity = partial(typer.Option, rich_help_panel="What is done about oddities")
 
 
-def treatment(context: typer.Context) -> dict[str, Any]:
-    """Return what is done about oddities: the options of a command that are called like settings of `Treatment`."""
-    from fossil.graph.findings import Treatment
+@dataclass(frozen=True)
+class Reading:
+    """What the options say; a field each, called as the option is."""
 
-    return {name: context.params[name] for name in Treatment.model_fields}
+    edges: Annotated[Path | None, _own_file("--edges", help="Edge table, when INPUT is a node table.")] = None
+    label: Annotated[
+        str | None,
+        _own_file(
+            "--label", help="Column of classes; only fs_gcn and fs_mlp train on it, all other methods never see it."
+        ),
+    ] = None
+    columns: Annotated[
+        list[str],
+        _own_file(
+            "--column",
+            metavar="NAME=ROLE",
+            help="What a column is: numeric, boolean, categorical, date, calendar, drop, label or id. numeric:zero "
+            "says in addition how its empty cells are filled. May be repeated.",
+        ),
+    ] = field(default_factory=list)
+    structural_features: Annotated[
+        bool,
+        _own_file("--structural-features", help="Make features from the edges; INPUT may then be an edge table alone."),
+    ] = False
+    missing: Annotated[
+        str,
+        _own_file(
+            "--missing",
+            help="Empty cells of numeric, boolean and date columns: refuse, or fill with the mean, median, "
+            "most_frequent value or zero of the column.",
+        ),
+    ] = "refuse"
+    missing_indicator: Annotated[
+        bool,
+        _own_file(
+            "--missing-indicator", help="One more feature for every column with empty cells: 1 where the cell is empty."
+        ),
+    ] = False
+    direction: Annotated[
+        str,
+        _oddity(
+            "--direction", help="keep, symmetrize (add the reverse of each edge) or reverse (turn every edge round)."
+        ),
+    ] = "keep"
+    unknown_edges: Annotated[
+        str,
+        _oddity("--unknown-edges", help="Edges that name a node which the node table has not: refuse or drop."),
+    ] = "refuse"
+    edge_weights: Annotated[
+        str,
+        _oddity("--edge-weights", help="Numbers that differ between edges, which no method uses: refuse or ignore."),
+    ] = "refuse"
+    self_loops: Annotated[str, _oddity("--self-loops", help="remove, keep or refuse.")] = "remove"
+    duplicates: Annotated[str, _oddity("--duplicates", help="Repeated edges: merge or refuse.")] = "merge"
+    isolated: Annotated[str, _oddity("--isolated", help="Nodes without edges: keep, drop or refuse.")] = "keep"
+    zero_features: Annotated[
+        str,
+        _oddity("--zero-features", help="Nodes with all-zero features: keep, drop or refuse."),
+    ] = "keep"
+
+    def options(self) -> dict[str, Any]:
+        """Return it as `open_graph` and `convert` take it."""
+        from fossil.graph.findings import Treatment
+
+        return {
+            "edges": self.edges,
+            "label": self.label,
+            "roles": parse_roles(self.columns),
+            "structural_features": self.structural_features,
+            "treatment": {name: getattr(self, name) for name in Treatment.model_fields},
+        }
+
+
+NAMES = tuple(each.name for each in fields(Reading))
+"""Of the options, as parameters are called."""
+
+
+def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command these options, which it takes as one keyword, `reading`."""
+    own = inspect.signature(command, eval_str=True)
+    hints = get_type_hints(Reading, include_extras=True)
+    usual = Reading()
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(usual, name), annotation=hints[name])
+        for name in NAMES
+    ]
+    others = [each for each in own.parameters.values() if each.name != "reading"]
+
+    @wraps(command)
+    def run(*arguments: Any, **given: Any) -> None:
+        reading = Reading(**{name: given.pop(name) for name in NAMES})
+        command(*arguments, **given, reading=reading)
+
+    # Typer reads the options of a command from both.
+    run.__signature__ = own.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in [*others, *options]}
+    return run
 
 
 def parse_roles(columns: list[str]) -> dict[str, str]:

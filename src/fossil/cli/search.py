@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fossil.cli import complete, reading
+from fossil.cli import complete
+from fossil.cli.reading import NAMES, Reading, reads_a_graph
 from fossil.errors import SettingError
 from fossil.methods import DEFAULT_METHOD
 
@@ -19,13 +20,9 @@ if TYPE_CHECKING:
 _DEFAULT_MINUTES = 10.0
 _CRITERION = "held-out-edges"
 _LIMITS = "What a training may take"
-# Options that `fossil embed` has too, and that the graph depends on, by the names of the parameters below.
-_READING = (
-    "edges", "label", "columns", "structural_features", "missing", "missing_indicator", "direction", "unknown_edges",
-    "edge_weights", "self_loops", "duplicates", "isolated", "zero_features",
-)  # fmt: skip
 
 
+@reads_a_graph
 def command(
     context: typer.Context,
     source: str = typer.Argument(
@@ -89,24 +86,12 @@ def command(
     epochs: int | None = typer.Option(None, help="Training steps; by default the method's own."),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
     precision: str = typer.Option("float32", help="Of products outside the solver: float32, tf32 or bfloat16."),
-    edges: reading.Edges = None,
-    label: reading.Label = None,
-    columns: reading.Columns = [],  # noqa: B006
-    structural_features: reading.StructuralFeatures = False,
-    missing: reading.Missing = "refuse",
-    missing_indicator: reading.MissingIndicator = False,
-    direction: reading.Direction = "keep",
-    unknown_edges: reading.UnknownEdges = "refuse",
-    edge_weights: reading.EdgeWeights = "refuse",
-    self_loops: reading.SelfLoops = "remove",
-    duplicates: reading.Duplicates = "merge",
-    isolated: reading.Isolated = "keep",
-    zero_features: reading.ZeroFeatures = "keep",
+    *,
+    reading: Reading,
 ) -> None:
     """Find settings for a graph: so many minutes, then the best ones and the command to train with them."""
     from fossil.cli.search_report import LiveSearch, freezing_bar, show_found, show_frozen
     from fossil.cli.show import plain_console, show_graph
-    from fossil.graph.findings import Treatment
     from fossil.methods.registry import get_method
     from fossil.readers.source import open_graph
     from fossil.settings import parse_assignments
@@ -126,14 +111,7 @@ def command(
     if pruning not in ("median", "none"):
         raise SettingError(f"--pruning {pruning!r} is not accepted.", remedy="Use median or none.")
     console = plain_console()
-    loaded = open_graph(
-        source,
-        treatment=Treatment.build(reading.treatment(context)),
-        edges=edges,
-        label=label,
-        roles=reading.parse_roles(columns),
-        structural_features=structural_features,
-    )
+    loaded = open_graph(source, **reading.options())
     graph = loaded.graph
     objective = _objective(graph, protocol, criterion, encoders)
     plan = plan_search(
@@ -200,7 +178,7 @@ def _embed_command(context: typer.Context, preset: str, best: Any, graph: Graph)
             words += ["--set", f"{name}={_exactly(value)}"]
     if known_name(graph) in recipes(kind.name):
         words.append("--no-recipe")
-    words += _as_given(context, (*_READING, "epochs", "device", "precision"))
+    words += _as_given(context, (*NAMES, "epochs", "device", "precision"))
     return shlex.join([*words, "--out", f"runs/{_plain(graph.name)}-{kind.name}-best"])
 
 

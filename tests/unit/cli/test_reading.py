@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from fossil.cli import data, embed, reading, search
+from fossil.cli import data, embed, search
+from fossil.cli.reading import NAMES, Reading, reads_a_graph
+from fossil.errors import SettingError
 from fossil.graph.findings import Treatment
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -16,26 +22,51 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def options_of(command: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the declaration and the default of every parameter that `reading` declares, by its name."""
-    declared = [one for one in vars(reading).values() if hasattr(one, "__metadata__")]
-    assert len(declared) == 13
-    hints = get_type_hints(inspect.unwrap(command), include_extras=True)
-    defaults = inspect.signature(command).parameters
-    return {name: (hint, defaults[name].default) for name, hint in hints.items() if hint in declared}
-
-
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_that_reads_a_graph_has_all_of_them_with_one_default(name: str) -> None:
-    found = options_of(COMMANDS[name])
-    assert len(found) == 13 and found == options_of(embed.command)
+def test_every_command_that_reads_a_graph_has_all_of_them(name: str) -> None:
+    assert set(NAMES) <= set(inspect.signature(COMMANDS[name]).parameters)
+    assert len(NAMES) == 13
 
 
 def test_what_is_done_about_oddities_by_default_is_what_the_library_does() -> None:
-    found = {name: default for name, (_, default) in options_of(embed.command).items()}
-    usual = Treatment().model_dump()
-    assert {name: found[name] for name in usual} == usual
+    assert Reading().options()["treatment"] == Treatment().model_dump()
 
 
-def test_a_search_repeats_all_of_them_in_the_command_that_it_prints() -> None:
-    assert set(search._READING) == set(options_of(search.command))
+def given(*words: str) -> tuple[int, Reading]:
+    """Return what a command with an option of its own is told by some words: its own option, and how to read."""
+    told: list[tuple[int, Reading]] = []
+
+    def command(own: int = typer.Option(1), *, reading: Reading) -> None:
+        told.append((own, reading))
+
+    app = typer.Typer()
+    app.command()(reads_a_graph(command))
+    found = CliRunner().invoke(app, list(words))
+    assert found.exit_code == 0, found.output
+    return told[0]
+
+
+def test_a_command_is_told_what_was_said_and_the_defaults_of_the_rest() -> None:
+    assert given() == (1, Reading())
+    own, reading = given(
+        "--own", "2", "--edges", "e.csv", "--column", "a=drop", "--column", "b=date", "--missing-indicator",
+        "--direction", "reverse",
+    )  # fmt: skip
+    assert own == 2
+    assert reading == replace(
+        Reading(), edges=Path("e.csv"), columns=["a=drop", "b=date"], missing_indicator=True, direction="reverse"
+    )
+    options = reading.options()
+    assert options["roles"] == {"a": "drop", "b": "date"} and options["edges"] == Path("e.csv")
+    assert options["treatment"] == Treatment(missing_indicator=True, direction="reverse").model_dump()
+
+
+def test_one_command_does_not_change_what_another_is_told() -> None:
+    given("--column", "a=drop")
+    assert given()[1].columns == []
+
+
+def test_a_role_that_is_none_is_refused() -> None:
+    with pytest.raises(SettingError) as refused:
+        Reading(columns=["a:drop"]).options()
+    assert refused.value.what == "--column 'a:drop' is not of the form NAME=ROLE."
