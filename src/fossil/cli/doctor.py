@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
+
+_FOR_DEVELOPERS = ("docs", "test", "dev")
+
 
 def command() -> None:
     """Show versions, devices, optional packages and where data is looked for."""
-    import importlib.util
     import os
 
     import torch
@@ -21,12 +25,36 @@ def command() -> None:
         console.print(f"  {package:18}{version}")
     gpus = [describe_device(torch.device("cuda", i)) for i in range(torch.cuda.device_count())]
     console.print(f"CPU threads: {torch.get_num_threads()}; GPUs: {', '.join(gpus) or 'none'}")
-    extras = {
-        "tables": "pyarrow", "plot": "matplotlib", "cpu": "numba", "pyg": "torch_geometric", "search": "optuna",
-        "anndata": "anndata", "tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb",
-    }  # fmt: skip
-    for extra, package in extras.items():
-        have = importlib.util.find_spec(package) is not None
-        state = "installed" if have else f"missing: pip install 'fossil-gnn[{extra}]'"
-        console.print(f"  extra {extra}: {state}")
+    for extra, packages in extras().items():
+        console.print(f"  extra {extra}: {_state(extra, packages)}")
     console.print(f"FOSSIL_DATA: {os.environ.get('FOSSIL_DATA') or 'not set'}; cache: {cache_root()}")
+
+
+def extras() -> dict[str, list[str]]:
+    """Return the extras of this package and what each asks for; none where it is not installed as a package."""
+    try:
+        about = metadata.distribution("fossil-gnn")
+    except metadata.PackageNotFoundError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for requirement in about.requires or ():
+        of_extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
+        if of_extra and of_extra[1] not in _FOR_DEVELOPERS:
+            found.setdefault(of_extra[1], []).append(re.split(r"[^\w.-]", requirement)[0])
+    return found
+
+
+def _state(extra: str, packages: list[str]) -> str:
+    """Return the versions of an extra's packages, or how to install it where one is missing."""
+    versions = {package: _version(package) for package in packages}
+    missing = [package for package, version in versions.items() if version is None]
+    if missing:
+        return f"{', '.join(missing)} missing: pip install 'fossil-gnn[{extra}]'"
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
