@@ -32,3 +32,10 @@ def test_bad_input_is_explained_and_costs_nothing(case: Case, tmp_path: Path) ->
 
 def test_names_are_distinct() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_the_guide_has_every_case() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "what-can-go-wrong.md"
+    table = guide.read_text(encoding="utf-8").partition("| What is wrong |")[2]
+    names = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    assert names == [case.name for case in CASES], "run: python tests/journeys/bad_inputs.py"

@@ -177,7 +177,10 @@ def _shared(groups: Array) -> Array:
 def _duplicates(graph: Graph, lists: Sequence[Array]) -> int:
     alike = _numbered(lists)
     nodes = np.flatnonzero(_shared(alike))  # features matter where the lists are shared
-    rows = sp.csr_array(graph.features[nodes])  # in which -0.0 and 0.0 are both left out
+    features = graph.features[nodes]
+    if features.dtype == np.float16:  # which SciPy does not take; float32 holds the same numbers
+        features = features.astype(np.float32)
+    rows = sp.csr_array(features)  # in which -0.0 and 0.0 are both left out
     rows.eliminate_zeros()
     seen = Counter(
         (group, rows.indices[start:end].tobytes(), rows.data[start:end].tobytes())

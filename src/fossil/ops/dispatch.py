@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from functools import cache
 from types import ModuleType
 
@@ -40,6 +41,12 @@ def triton(operation: str) -> ModuleType:
 def numba(operation: str) -> ModuleType:
     """Return the Numba version of an operation: `fossil.ops.numba.<operation>`."""
     return importlib.import_module(f"fossil.ops.numba.{operation}")
+
+
+def seconds_compiling() -> float:
+    """Return how long CPU kernels have been compiled in this process: time that later work does not take again."""
+    compiling = sys.modules.get("fossil.ops.numba.compiling")
+    return float(compiling.announcer.seconds) if compiling else 0.0
 
 
 @cache

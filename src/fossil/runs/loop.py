@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from fossil.methods.base import Record
+from fossil.ops.dispatch import seconds_compiling
 from fossil.ops.ranks import LostRankError
 from fossil.runs.checkpoints import Checkpoints
 from fossil.runs.interrupts import Interrupts, TrainingInterruptedError, hearing_interrupts
@@ -145,7 +146,7 @@ class _Pace:
         self._total, self._most_ahead = total, most_ahead
         self._warm = done + 1  # the first epoch compiles, captures and allocates
         self._warm_at = 0.0
-        self._measured, self._measured_at = done, time.monotonic()
+        self._measured, self._measured_at = done, _clock()
         self._said = False
 
     def flush_is_due(self, number: int) -> bool:
@@ -156,7 +157,7 @@ class _Pace:
     def measure(self, number: int) -> None:
         """Take note that epoch `number` is over."""
         if number > self._measured:
-            now = time.monotonic()
+            now = _clock()
             self.seconds = (now - self._measured_at) / (number - self._measured)
             self._measured, self._measured_at = number, now
             if number <= self._warm:
@@ -173,6 +174,11 @@ class _Pace:
         self.left = seconds * to_come
         measured = f"{duration(seconds)} {'for the first epoch' if after <= 0 else 'an epoch'}"
         return f"time: {measured}, about {duration(self.left)} for the {to_come} to come"
+
+
+def _clock() -> float:
+    """Return the time, which stands still while kernels are compiled."""
+    return time.monotonic() - seconds_compiling()
 
 
 def _foretell(trainer: Trainer, epochs: int, reporter: Reporter) -> None:

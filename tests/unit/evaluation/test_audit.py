@@ -9,6 +9,8 @@ import scipy.sparse as sp
 
 from fossil.datasets.catalog import load
 from fossil.evaluation.audit import LEAK, audit, describe_audit
+from fossil.graph.blocks import appending
+from fossil.graph.folder import seal, write_csr
 from fossil.graph.graph import Graph
 
 needs_data = pytest.mark.skipif("FOSSIL_DATA" not in os.environ, reason="FOSSIL_DATA does not point to the graphs")
@@ -42,6 +44,18 @@ def test_duplicates_have_equal_features_and_equal_lists_in_both_directions(spars
     assert audit(graph_of(lists, given)).duplicates == 2
     lists[3] = [0]
     assert audit(graph_of(lists, given)).duplicates == 2  # 5 and 6, and no longer 0 and 1, to which others point
+
+
+def test_half_precision_features_of_a_graph_on_disk_are_compared(tmp_path):
+    write_csr(tmp_path, "out", np.array([0, 1, 2, 3, 3]), [np.array([3, 3, 3])])
+    write_csr(tmp_path, "in", np.array([0, 0, 0, 0, 3]), [np.array([0, 1, 2])])
+    ids_file, features_file = tmp_path / "ids.npy", tmp_path / "features.npy"
+    with appending(ids_file, np.int64) as ids, appending(features_file, np.float16, (2,)) as rows:
+        ids.append(np.arange(4))
+        rows.append(np.array([[1, 0], [1, 0], [1, 1e-7], [0, 0]]))
+    graph = seal(tmp_path, name="half")
+    assert graph.features.dtype == np.float16
+    assert audit(graph).duplicates == 2  # 0 and 1; 1e-7 is not 0 in half precision
 
 
 def test_copies_equal_a_plain_count_on_random_graphs():

@@ -18,7 +18,8 @@ pytest.importorskip("numba")
 
 from numba import njit
 
-from fossil.ops.numba.compiling import entry
+from fossil.ops.dispatch import seconds_compiling
+from fossil.ops.numba.compiling import entry, inner
 
 SOURCES = Path(__file__).parents[3] / "src"
 
@@ -75,6 +76,15 @@ def double_of(module: str | None, path: str = "/no/such/folder/source.py") -> Ca
     exec(compile("def double(x):\n    return 2 * x\n", path, "exec"), namespace)
     made: Callable[[int], int] = namespace["double"]
     return made
+
+
+def test_the_time_that_compiling_takes_is_known() -> None:
+    before = seconds_compiling()
+    double = inner(double_of("fossil.made"))
+    assert double(3) == 6
+    compiled = seconds_compiling()
+    assert compiled > before
+    assert double(4) == 8 and seconds_compiling() == compiled
 
 
 def test_machine_code_that_cannot_be_kept_is_made_anyway() -> None:
@@ -168,7 +178,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 SHARED = """
 import sys
-from fossil.ops.numba.compiling import entry
+from fossil.ops.dispatch import seconds_compiling
+from fossil.ops.numba.compiling import entry, inner
 
 @entry
 def total(numbers):

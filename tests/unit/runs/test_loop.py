@@ -108,6 +108,19 @@ def test_a_first_epoch_that_compiles_is_no_measure(monkeypatch: pytest.MonkeyPat
     assert told(10).notices[1:] == ["time: 0.75 s an epoch, about 5.2 s for the 7 to come"]
 
 
+def test_kernels_that_are_compiled_are_no_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    taking(monkeypatch, 14.25, 0.75)
+    compiled, node_loss = [0.0], Fossil.node_loss
+
+    def compiling(self: Fossil, *given: Any) -> Tensor | None:
+        compiled[0] = 14.0
+        return node_loss(self, *given)
+
+    monkeypatch.setattr(Fossil, "node_loss", compiling)
+    monkeypatch.setattr("fossil.runs.loop.seconds_compiling", lambda: compiled[0])
+    assert told(10).notices[1:] == ["time: 0.75 s an epoch, about 5.2 s for the 7 to come"]
+
+
 def test_a_short_training_says_nothing_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     taking(monkeypatch, 0.1)
     assert len(told(5).notices) == 1

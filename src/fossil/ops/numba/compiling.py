@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -59,20 +60,33 @@ def _digest() -> str:
 
 
 class _Announcer(event.Listener):
-    """Says once in a process that a kernel of this package is compiled, because that takes a while."""
+    """Says once in a process that a kernel of this package is compiled, because that takes a while, and times it.
+
+    Attributes:
+        seconds: how long kernels have been compiled in this process.
+    """
 
     def __init__(self) -> None:
         self.said = False
+        self.seconds = 0.0
+        self._depth, self._since = 0, 0.0  # what a kernel calls is compiled within it
 
     def on_start(self, event: Any) -> None:
         """Say it. Numba tells of what it compiles, not of what it finds compiled."""
+        if self._depth == 0:
+            self._since = time.monotonic()
+        self._depth += 1
         ours = (event.data["dispatcher"].py_func.__module__ or "").startswith("fossil.")
         if ours and not self.said:
             self.said = True
             logging.getLogger("fossil").warning("compiling the CPU solver: some 10 s, kept for next time")
 
     def on_end(self, event: Any) -> None:
-        """Say nothing."""
+        """Take the time."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.monotonic() - self._since
 
 
-event.register("numba:compile", _Announcer())
+announcer = _Announcer()
+event.register("numba:compile", announcer)
