@@ -353,6 +353,11 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/transport/test_nested.py",),
     ),
     Planted(
+        "a linear step for masses of unequal sums", "src/fossil/transport/linear.py",
+        "target_mass = target_mass * (source_mass.sum() / target_mass.sum())", "",
+        ("tests/golden/test_conditional_gradient_against_pot.py",),
+    ),
+    Planted(
         "feasible plans that are not rounded", "src/fossil/transport/solvers/feasible.py",
         "if not self.rounding:", "if self.rounding:", ("tests/unit/transport/test_feasible.py",),
     ),
