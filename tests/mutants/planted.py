@@ -547,6 +547,14 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/report/test_scores_table.py",),
     ),
     Planted(
+        "rows compared that train on other numbers of nodes per class", "src/fossil/evaluation/evaluate.py",
+        "{protocol.rule(known_name(first.graph)).nodes_per_class}", "", ("tests/unit/evaluation/test_evaluate.py",),
+    ),
+    Planted(
+        "lengths of rows in half precision", "src/fossil/evaluation/subjects.py",
+        "scored.vectors.astype(np.float64)", "scored.vectors", ("tests/unit/evaluation/test_outside_vectors.py",),
+    ),
+    Planted(
         "rows on other published splits compared", "src/fossil/evaluation/evaluate.py",
         "if protocol.split in PUBLISHED:", "if False:", _SCORING,
     ),
