@@ -564,6 +564,11 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/graph/test_published.py",),
     ),
     Planted(
+        "classes in an order that is left to chance", "src/fossil/graph/assemble.py",
+        "return (1, 0.0, text) if math.isnan(number) else (0, number, text)", "return (0, number, text)",
+        ("tests/unit/graph/test_assemble.py",),
+    ),
+    Planted(
         "published splits that lost a node", "src/fossil/graph/assemble.py",
         "!= NOWHERE).any(axis=0)", "!= NOWHERE).all(axis=0)", ("tests/unit/graph/test_published.py",),
     ),
