@@ -92,7 +92,8 @@ def embed(
     """
     if out is None and (resume or force):
         raise SettingError(
-            f"{'--resume' if resume else '--force'} has no effect without --out.", remedy="Name the run folder: --out DIR"
+            f"{'--resume' if resume else '--force'} has no effect without --out.",
+            remedy="Name the run folder: --out DIR",
         )
     training = {
         "epochs": epochs,

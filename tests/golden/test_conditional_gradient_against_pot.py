@@ -60,7 +60,7 @@ def test_masses_of_single_precision_have_a_plan(n: int, m: int, even: bool) -> N
     mu, nu = masses(n, 3, even), masses(m, 4, even)
     single = [each.float() for each in (cost, source, target, mu, nu)]
     found = fused_gromov_wasserstein(*single, solver=ConditionalGradient())
-    plan, log = ot.gromov.fused_gromov_wasserstein(
+    _, log = ot.gromov.fused_gromov_wasserstein(
         *(each.numpy() for each in (cost, source, target, mu, nu)), alpha=0.5, tol_rel=1e-12, tol_abs=1e-12, log=True
     )
     assert float(found.value) == pytest.approx(float(log["fgw_dist"]), rel=1e-4)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import hypothesis
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
 from hypothesis import strategies as some
 
 from fossil.errors import GraphError
@@ -214,6 +214,6 @@ def test_labels_are_numbered_in_natural_order() -> None:
     assert names == ("9", "10") and numbers.tolist() == [1, 0, -1, 0]
 
 
-@given(some.permutations(["a", "nan", "NaN", "10", "9", "-inf", "inf", "b"]))
+@hypothesis.given(some.permutations(["a", "nan", "NaN", "10", "9", "-inf", "inf", "b"]))
 def test_classes_called_like_no_number_have_an_order_too(labels: list[str]) -> None:
     assert encode_labels(labels)[1] == ("-inf", "9", "10", "inf", "NaN", "a", "b", "nan")
