@@ -258,6 +258,11 @@ PLANTED: tuple[Planted, ...] = (
         "return (rows * self.weights[:, None]).flatten(1)", "return rows.flatten(1)", _OF_CHANNELS,
     ),
     Planted(
+        "runs along other channels in one row", _WITH_CHANNELS,
+        "    most_epochs = 400\n", '    most_epochs = 400\n    filled_in = ("channels",)\n',
+        ("tests/unit/evaluation/test_evaluate.py",),
+    ),
+    Planted(
         "both views under one dropout", _WITH_CHANNELS,
         "H, H_hat = self.view(graph, random), self.view(graph, random)",
         "H = H_hat = self.view(graph, random)", _OF_CHANNELS,

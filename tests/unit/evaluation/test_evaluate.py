@@ -286,6 +286,17 @@ def test_runs_that_differ_in_more_than_the_seed_do_not(tmp_path: Path, change: d
     assert [row.encoders for row in rows] == [1, 1]
 
 
+def test_runs_along_other_channels_are_another_row(graph: Graph) -> None:
+    small = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6}
+    one, other, third = (
+        fossil.embed(graph, method="fossil_channels", settings=small | changes, epochs=1, seed=seed, device="cpu")
+        for seed, changes in ((0, {}), (1, {}), (0, {"channels": ["identity", "low"]}))
+    )
+    rows = fossil.evaluate([one, other, third], splits=1, features=False, device="cpu")
+    assert [row.encoders for row in rows] == [2, 1]
+    assert "channels" not in rows[0].method.split("FOSSIL channels")[1] and "channels=identity,low" in rows[1].method
+
+
 def test_a_row_says_what_sets_its_runs_apart_from_the_defaults(tmp_path: Path) -> None:
     runs = [
         make_run(tmp_path / "a"),
