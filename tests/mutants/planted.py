@@ -569,6 +569,11 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/graph/test_published.py",),
     ),
     Planted(
+        "numbers with a comma as categories", "src/fossil/readers/planning.py",
+        "if 2 * len(others) > len(categories):", "if False:",
+        ("tests/unit/readers/test_encoding.py", "tests/unit/readers/large/test_conversion.py"),
+    ),
+    Planted(
         "classes in an order that is left to chance", "src/fossil/graph/assemble.py",
         "return (1, 0.0, text) if math.isnan(number) else (0, number, text)", "return (0, number, text)",
         ("tests/unit/graph/test_assemble.py",),
