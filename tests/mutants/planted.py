@@ -359,7 +359,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "a linear step for masses of unequal sums", "src/fossil/transport/linear.py",
-        "target_mass = target_mass * (source_mass.sum() / target_mass.sum())", "",
+        "target_mass = target_mass * (source_mass.sum() / target_mass.sum())", "target_mass = target_mass * 1",
         ("tests/golden/test_conditional_gradient_against_pot.py",),
     ),
     Planted(
@@ -553,7 +553,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "rows compared that train on other numbers of nodes per class", "src/fossil/evaluation/evaluate.py",
-        "{protocol.rule(known_name(first.graph)).nodes_per_class}", "", ("tests/unit/evaluation/test_evaluate.py",),
+        "{protocol.rule(known_name(first.graph)).nodes_per_class}", "-", ("tests/unit/evaluation/test_evaluate.py",),
     ),
     Planted(
         "lengths of rows in half precision", "src/fossil/evaluation/subjects.py",
