@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fossil.errors import SettingError
 from fossil.evaluation.evaluate import evaluate
 from fossil.graph.findings import Treatment
 from fossil.methods import DEFAULT_METHOD
@@ -89,12 +90,17 @@ def embed(
     >>> result["digit-0042"].shape
     (400,)
     """
+    if out is None and (resume or force):
+        raise SettingError(
+            f"{'--resume' if resume else '--force'} has no effect without --out.",
+            remedy="Name the run folder: --out DIR",
+        )
     training = {
         "epochs": epochs,
         "device": device,
         "precision": precision,
         "replay": replay,
-        "sampled": {None: "auto", True: "always", False: "never"}[sampled],
+        "sampled": {None: "auto", True: "always", False: "never"}.get(sampled, sampled),
         "fan_out": fan_out,
         "batch_nodes": batch_nodes,
         "checkpoint_seconds": checkpoint_seconds,

@@ -16,6 +16,7 @@ from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features
 from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import Kind, get_method
+from fossil.readers.cells import NodeTable, cell_texts, read_numbers
 from fossil.readers.column import ColumnPlan
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
@@ -138,7 +139,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             )
         rows = np.arange(plan.graph.num_nodes) if self.graph is None else plan.graph.rows(_ids(X))
         if y is not None:
-            _refuse_as_feature(np.asarray(y), rows, plan.loaded)
+            _refuse_as_feature(np.asarray(y).ravel(), rows, plan.loaded)
         result = fit(plan)
         self.embedding_, self.fusion_, self.ids_ = result.vectors, result.fusion, result.ids
         self.channels_ = result.channels
@@ -170,7 +171,7 @@ class FossilEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         # Columns are encoded as they were in `fit`: with its means, scales and categories.
         columns: dict[str, Any] = {} if self.plan_ is None else {"plan": self.plan_}
         treatment = None if self.treatment is None else Treatment.build(dict(self.treatment))
-        graph = open_graph(X, treatment=treatment, **columns).graph
+        graph = open_graph(X, treatment=treatment, structural_features=self.structural_features, **columns).graph
         if graph.num_features != self.n_features_in_:
             raise GraphError(
                 f"Graph {graph.name!r} has {graph.num_features} features, the embedder {self.n_features_in_}.",
@@ -287,8 +288,11 @@ def _refuse_as_feature(y: Array, rows: Array, loaded: LoadedGraph) -> None:
 def _holds(column: ColumnPlan, features: Features, y: Array) -> bool:
     """Tell whether the cells that these features were made from are `y`."""
     dense: Array = features.toarray() if sp.issparse(features) else features
+    # `y` is read as a column of a table is: what is 1 in the one may be "1" or True in the other.
     if column.role == "categorical":
         names = np.array(["", *column.categories])
-        return bool((names[np.where(dense.any(axis=1), dense.argmax(axis=1) + 1, 0)] == y.astype(str)).all())
-    numbers = y.dtype.kind in "biuf"
-    return numbers and bool(np.allclose(dense[:, 0] * column.scale + column.mean, y, rtol=1e-4, atol=1e-6))
+        given = names[np.where(dense.any(axis=1), dense.argmax(axis=1) + 1, 0)]
+        return bool((given == cell_texts(y)).all())
+    given = dense[:, 0] * column.scale + column.mean
+    numbers = read_numbers(NodeTable("y", np.arange(len(y)), {"y": y}), "y", column.role, column.day_first).values
+    return bool(np.allclose(given, numbers - column.start, rtol=1e-4, atol=1e-6))

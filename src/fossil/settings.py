@@ -265,7 +265,7 @@ def bounds(field: FieldInfo) -> list[str]:
 
 
 def spelt(value: object) -> str:
-    """Return a value as `--set` reads it.
+    """Return a value as `--set` reads it, numbers with six digits.
 
     >>> spelt(None), spelt(True), spelt(5e-4), spelt("gcn")
     ('null', 'true', '0.0005', 'gcn')
@@ -273,3 +273,15 @@ def spelt(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def exactly(value: object) -> str:
+    """Return a value as `--set` reads it, with all of its digits.
+
+    >>> exactly(5e-4), exactly(1 / 3), exactly(("low", "in2"))
+    ('0.0005', '0.3333333333333333', '[low, in2]')
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(exactly, value))}]"
+    text = spelt(value)
+    return text if not isinstance(value, float) or float(text) == value else repr(value)

@@ -54,6 +54,19 @@ def test_the_linear_step_does_not_mind_the_unit_of_costs(unit: float) -> None:
     np.testing.assert_allclose((found * cost).sum(), ot.emd2(source, target, cost), rtol=1e-7)
 
 
+@pytest.mark.parametrize(("n", "m", "even"), [(5, 7, True), (50, 60, False)])
+def test_masses_of_single_precision_have_a_plan(n: int, m: int, even: bool) -> None:
+    cost, source, target = draw(n, m), distances(n, 1), distances(m, 2)
+    mu, nu = masses(n, 3, even), masses(m, 4, even)
+    single = [each.float() for each in (cost, source, target, mu, nu)]
+    found = fused_gromov_wasserstein(*single, solver=ConditionalGradient())
+    _, log = ot.gromov.fused_gromov_wasserstein(
+        *(each.numpy() for each in (cost, source, target, mu, nu)), alpha=0.5, tol_rel=1e-12, tol_abs=1e-12, log=True
+    )
+    assert float(found.value) == pytest.approx(float(log["fgw_dist"]), rel=1e-4)
+    assert float(found.row_error + found.column_error) < 1e-5
+
+
 def test_nodes_without_mass_get_nothing() -> None:
     mu, nu = np.array([0.0, 0.5, 0.5]), np.array([0.25, 0.0, 0.75])
     plan = exact_plan(draw(3, 3).numpy(), mu, nu)

@@ -258,6 +258,11 @@ PLANTED: tuple[Planted, ...] = (
         "return (rows * self.weights[:, None]).flatten(1)", "return rows.flatten(1)", _OF_CHANNELS,
     ),
     Planted(
+        "runs along other channels in one row", _WITH_CHANNELS,
+        "    most_epochs = 400\n", '    most_epochs = 400\n    filled_in = ("channels",)\n',
+        ("tests/unit/evaluation/test_evaluate.py",),
+    ),
+    Planted(
         "both views under one dropout", _WITH_CHANNELS,
         "H, H_hat = self.view(graph, random), self.view(graph, random)",
         "H = H_hat = self.view(graph, random)", _OF_CHANNELS,
@@ -351,6 +356,11 @@ PLANTED: tuple[Planted, ...] = (
         "nested problems linearised once", "src/fossil/transport/solvers/nested.py",
         "cost = constant - _crossed(problem, plan)\n            plan", "cost = constant\n            plan",
         ("tests/unit/transport/test_nested.py",),
+    ),
+    Planted(
+        "a linear step for masses of unequal sums", "src/fossil/transport/linear.py",
+        "target_mass = target_mass * (source_mass.sum() / target_mass.sum())", "target_mass = target_mass * 1",
+        ("tests/golden/test_conditional_gradient_against_pot.py",),
     ),
     Planted(
         "feasible plans that are not rounded", "src/fossil/transport/solvers/feasible.py",
@@ -542,6 +552,14 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/report/test_scores_table.py",),
     ),
     Planted(
+        "rows compared that train on other numbers of nodes per class", "src/fossil/evaluation/evaluate.py",
+        "{protocol.rule(known_name(first.graph)).nodes_per_class}", "-", ("tests/unit/evaluation/test_evaluate.py",),
+    ),
+    Planted(
+        "lengths of rows in half precision", "src/fossil/evaluation/subjects.py",
+        "scored.vectors.astype(np.float64)", "scored.vectors", ("tests/unit/evaluation/test_outside_vectors.py",),
+    ),
+    Planted(
         "rows on other published splits compared", "src/fossil/evaluation/evaluate.py",
         "if protocol.split in PUBLISHED:", "if False:", _SCORING,
     ),
@@ -549,6 +567,16 @@ PLANTED: tuple[Planted, ...] = (
         "the first published split whatever the seed", "src/fossil/graph/splits.py",
         "seed % len(self._of(published)) if", "0 * len(self._of(published)) if",
         ("tests/unit/graph/test_published.py",),
+    ),
+    Planted(
+        "numbers with a comma as categories", "src/fossil/readers/planning.py",
+        "if 2 * len(others) > len(categories):", "if False:",
+        ("tests/unit/readers/test_encoding.py", "tests/unit/readers/large/test_conversion.py"),
+    ),
+    Planted(
+        "classes in an order that is left to chance", "src/fossil/graph/assemble.py",
+        "return (1, 0.0, text) if math.isnan(number) else (0, number, text)", "return (0, number, text)",
+        ("tests/unit/graph/test_assemble.py",),
     ),
     Planted(
         "published splits that lost a node", "src/fossil/graph/assemble.py",

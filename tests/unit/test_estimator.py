@@ -199,6 +199,27 @@ def test_what_is_scored_against_must_not_be_a_feature(column: str, wide: bool) -
     model.set_params(fossilembedder__label=column).fit((nodes, edges), nodes[column])
 
 
+@pytest.mark.parametrize(
+    ("column", "role", "kind"),
+    [
+        ("age", "numeric", str),
+        ("age", "categorical", float),
+        ("age", "numeric", "column"),
+        ("member", "boolean", str),
+        ("member", "boolean", int),
+        ("member", "categorical", str),
+        ("born", "date", object),
+    ],
+)
+def test_nor_may_it_be_one_in_another_spelling(column: str, role: str, kind: object) -> None:
+    nodes, edges = teams()
+    nodes["member"] = [i % 5 == 0 for i in range(24)]
+    nodes["born"] = pd.date_range("2021-03-01", periods=24)
+    y = nodes[[column]] if kind == "column" else nodes[column].astype(kind)
+    with pytest.raises(GraphError, match=f"'{column}' is a feature, and it is y itself"):
+        embedder(roles={column: role}).fit((nodes, edges), y)
+
+
 def test_reading_keywords_reach_the_reader() -> None:
     nodes, edges = teams()
     one_way = (nodes, edges.iloc[:24])
@@ -208,6 +229,12 @@ def test_reading_keywords_reach_the_reader() -> None:
     degrees = embedder(roles={"team": "drop"}, structural_features=True).fit(teams())
     assert degrees.n_features_in_ > both.n_features_in_
     np.testing.assert_allclose(degrees.transform(teams()), degrees.embedding_, rtol=1e-5, atol=1e-6)
+
+
+def test_features_made_from_the_edges_are_made_again_for_a_graph_that_has_others(graph: Graph) -> None:
+    model = embedder(structural_features=True).fit(graph)
+    assert model.n_features_in_ == graph.num_features + 5
+    np.testing.assert_allclose(model.transform(graph), model.embedding_, rtol=1e-5, atol=1e-6)
 
 
 def test_embed_takes_the_same_keywords() -> None:

@@ -49,6 +49,23 @@ def test_impossible_choices_are_refused_before_anything_is_read(choices: dict[st
         fossil.embed("no/such/file.csv", **choices)
 
 
+@pytest.mark.parametrize("name", ["resume", "force"])
+def test_a_run_that_is_nowhere_is_neither_continued_nor_replaced(name: str) -> None:
+    with pytest.raises(SettingError, match=rf"^{name}=True has no effect without out\. Name the run folder: out=DIR$"):
+        fossil.embed("no/such/file.csv", **{name: True})
+
+
+@pytest.mark.parametrize("source", ["csbm:nodes=30", "no/such/file.csv"])
+def test_an_argument_that_there_is_not_is_refused_whatever_its_value(source: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'reply'"):
+        fossil.embed(source, reply=False)
+
+
+def test_when_steps_are_sampled_is_said_in_one_way() -> None:
+    with pytest.raises(SettingError, match="sampled='sometimes' is not accepted"):
+        fossil.embed("csbm:nodes=30", sampled="sometimes")  # type: ignore[arg-type]
+
+
 def test_embed_takes_a_treatment_as_plain_values() -> None:
     settings = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 4}
     with pytest.raises(fossil.FossilError, match="direction='both' is not accepted"):

@@ -166,6 +166,7 @@ def _embed_command(context: typer.Context, preset: str, best: Any, graph: Graph)
     """Return the command line that trains with the best settings, reading the graph as it was read here."""
     from fossil.datasets.catalog import known_name
     from fossil.methods.registry import get_method, recipes
+    from fossil.settings import exactly
 
     if best is None:
         return ""
@@ -175,19 +176,11 @@ def _embed_command(context: typer.Context, preset: str, best: Any, graph: Graph)
         words += ["--preset", preset]
     for name, value in best.settings.items():
         if not (kind.needs_labels and name == "split"):  # the search's own
-            words += ["--set", f"{name}={_exactly(value)}"]
+            words += ["--set", f"{name}={exactly(value)}"]
     if known_name(graph) in recipes(kind.name):
         words.append("--no-recipe")
     words += _as_given(context, (*NAMES, "epochs", "device", "precision"))
     return shlex.join([*words, "--out", f"runs/{_plain(graph.name)}-{kind.name}-best"])
-
-
-def _exactly(value: object) -> str:
-    """Return a value as `--set` reads it, with all of its digits."""
-    from fossil.settings import spelt
-
-    text = spelt(value)
-    return text if not isinstance(value, float) or float(text) == value else repr(value)
 
 
 def _as_given(context: typer.Context, names: tuple[str, ...]) -> list[str]:

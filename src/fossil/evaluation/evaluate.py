@@ -67,7 +67,7 @@ def evaluate(
 
     Raises:
         EvaluationError: a run has no labels or not the published splits, its splits cannot be drawn, it was trained on
-            another split, or it is given twice.
+            another split, or it is given twice; or there are to be no splits.
         RunError: a run is not finished.
 
     Warns:
@@ -133,6 +133,8 @@ def _rows(
     progress: Progress = silent,
     keep: bool = True,
 ) -> list[Row]:
+    if splits is not None and splits < 1:
+        raise EvaluationError(f"splits={splits} is not accepted.", remedy="Score at least one split.")
     task, target = NodeClassification(protocol), str(resolve_device(device))
     for subject in subjects:
         task.check(subject.graph)
@@ -154,7 +156,7 @@ def _rows(
             scores=scores,
             metrics=_metrics(task, scores),
             majority={name: Summary(tuple(getattr(one, name) for one in majority)) for name in fair},
-            truth=truth_of(first.graph, protocol),
+            truth=f"{truth_of(first.graph, protocol)} {protocol.rule(known_name(first.graph)).nodes_per_class}",
             published=first.published,
             protocol=task.describe(first.graph, seed=first.seed, trained_on=first.trained_on),
             confidence=protocol.confidence,

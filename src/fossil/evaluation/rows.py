@@ -26,8 +26,8 @@ class Row:
             encoders, over splits if there is one encoder. `test_maximum` is the optimistic figure, where the protocol
             has it.
         majority: the same metrics of the answer that is always the most frequent training class, on the same splits.
-        truth: digest of node ids, labels and published splits, if these are taken; rows that have it in common are
-            counted on the same nodes.
+        truth: digest of node ids, labels and published splits, if these are taken, and how many nodes of each class
+            train; rows that have it in common draw the same splits.
         published: figure printed in the paper for exactly these settings, or None.
         protocol: how all this came about, in words.
         confidence: of the intervals.

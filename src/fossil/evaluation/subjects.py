@@ -71,7 +71,10 @@ def subject_of(scored: Scorable) -> Subject:
     """
     if isinstance(scored, OutsideVectors):
         row = (scored.name, scored.graph.name)
-        return Subject(scored.name, scored.graph, scored.vectors, scored.name, seed=0, row=row)
+        # Whatever type and byte order they were stored in: the lengths of half-precision rows would overflow.
+        single = scored.vectors.dtype == np.float32
+        vectors = scored.vectors if single else scored.vectors.astype(np.float64)
+        return Subject(scored.name, scored.graph, vectors, scored.name, seed=0, row=row)
     found = scored if isinstance(scored, FitResult) else scored.embeddings
     where = "A result in memory" if scored.path is None else str(scored.path)
     if not np.array_equal(found.ids, scored.graph.ids):

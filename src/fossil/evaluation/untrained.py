@@ -49,7 +49,7 @@ class UntrainedScores:
         Args:
             members: the encoders of the row.
             splits: how many each of them has.
-            truth: digest of the nodes, their labels and the published splits, if these are taken.
+            truth: what rows have in common whose splits are the same; see `Row`.
             parts: told of the progress, one for each method and encoder.
         """
         graph = members[0].graph

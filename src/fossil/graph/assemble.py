@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -176,9 +177,11 @@ def encode_labels(values: Sequence[object]) -> tuple[Array, tuple[str, ...]]:
 def _natural(text: str) -> tuple[int, float, str]:
     """Sort key under which labels that are numbers come in numerical order."""
     try:
-        return (0, float(text), text)
+        number = float(text)
     except ValueError:
-        return (1, 0.0, text)
+        number = math.nan
+    # The text "nan" is a word here: a number that is not even equal to itself would leave the order to chance.
+    return (1, 0.0, text) if math.isnan(number) else (0, number, text)
 
 
 def _past(choice: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ Scale: TypeAlias = Literal["auto", "standard", "none"]
 LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
 FEW_CODES = range(3, 11)  # so many distinct whole numbers may be codes
+_OTHER_NUMBER = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d+([.,]\d+)*\s*%")  # 0,5 and 1,234.5 and 12 %
 FILLING = "Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {}=drop."
 
 
@@ -211,11 +213,24 @@ def _plan_categories(
 ) -> ColumnPlan:
     present = [text for text in texts if text]
     categories = tuple(sorted(set(present)))
+    if not declared:
+        refuse_other_numbers(table.where, name, categories)
     if not declared and len(categories) > choices.max_categories:
         raise too_many_categories(table.where, name, f"{len(categories):,}", present[0], choices.max_categories)
     most = max(categories, key=Counter(present).__getitem__) if missing == "most_frequent" and categories else None
     indicator = choices.missing_indicator and len(present) < len(texts)
     return ColumnPlan(name, "categorical", categories=categories, fill=most, indicator=indicator)
+
+
+def refuse_other_numbers(where: str, name: str, categories: Sequence[str]) -> None:
+    """Raise GraphError where most categories are numbers in a spelling that is not read, which nobody meant as such."""
+    others = [text for text in categories if _OTHER_NUMBER.fullmatch(text)]
+    if 2 * len(others) > len(categories):
+        raise GraphError(
+            f"Column {name!r} of {where} holds numbers with a comma or a per cent sign (for example {others[0]!r}), "
+            "which are not read as numbers.",
+            remedy=f"Write them like 1234.5, or choose --column {name}=categorical or --column {name}=drop.",
+        )
 
 
 def too_many_categories(where: str, name: str, count: str, example: str, most: int) -> GraphError:

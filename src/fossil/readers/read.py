@@ -75,6 +75,10 @@ def read_graph(
     Graph('ring', nodes=4, edges=4, features=4, classes=0)
     """
     treatment = Treatment.of(treatment)
+    if not isinstance(edges, str | Path | None):
+        raise GraphError(
+            f"The edge table is a {type(edges).__name__}, not a path.", remedy="Give objects as a pair: (nodes, edges)."
+        )
     said = treatment or Treatment()
     choices = ColumnChoices(
         roles=roles or {},

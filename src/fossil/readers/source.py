@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ def open_graph(source: Any, *, treatment: Treatment | Mapping[str, Any] | None =
 
     Raises:
         GraphError: it is neither a known name nor something that can be read.
+        TypeError: `read_graph` has no such argument.
     """
     treatment = Treatment.of(treatment)
+    signature(read_graph).bind(source, **options)  # a name that it has not is a mistake, whatever the source
     if not isinstance(source, str):
         return read_graph(source, treatment=treatment, **options)
     name, _, parameters = source.partition(":")

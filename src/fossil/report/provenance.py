@@ -14,8 +14,9 @@ from fossil.report.contract import Fact, Series, Setting, Training
 from fossil.runs.plan import as_asked, resolve_epochs, resolve_settings
 from fossil.runs.run import Run
 from fossil.runs.summary import percent, small
-from fossil.settings import meaning, spelt
+from fossil.settings import exactly, meaning, spelt
 from fossil.storage import read_bytes, read_json
+from fossil.training.trainer import TrainingSettings
 
 _LONGEST = 1000  # records of a curve; of longer histories every so many are kept
 
@@ -28,7 +29,7 @@ def changed_settings(run: Run) -> list[Setting]:
     usual = as_asked(kind, kind.complete(expected, graph, config.seed)).model_dump()
     actual = as_asked(kind, config.settings).model_dump()
     found = [
-        Setting(name, spelt(value), spelt(usual[name]), meaning(kind.Config, name))
+        Setting(name, exactly(value), exactly(usual[name]), meaning(kind.Config, name))
         for name, value in actual.items()
         if usual[name] != value
     ]
@@ -53,9 +54,14 @@ def same_command(run: Run) -> str:
     for name, value in config.treatment.model_dump(exclude_defaults=True).items():
         flag = f"--{name.replace('_', '-')}"
         words += [flag] if value is True else [flag, spelt(value)]
-    label = run.plan and run.plan.label_column
-    if label:
-        words += ["--label", label]
+    if run.plan is not None:
+        words += ["--structural-features"] if run.plan.structural else []
+        words += ["--label", run.plan.label_column] if run.plan.label_column else []
+        # Empty columns, which have a note, are left out by themselves.
+        for column in (one for one in run.plan.columns if one.role == "drop" and not one.note):
+            words += ["--column", f"{column.name}=drop"]
+    if config.training.precision != TrainingSettings().precision:
+        words += ["--precision", config.training.precision]
     return shlex.join([*words, "--seed", str(config.seed), "--out", "RUN"])
 
 

@@ -24,7 +24,7 @@ def exact_plan(cost: Array, source_mass: Array, target_mass: Array) -> Array:
     Args:
         cost: n×m, float64.
         source_mass: n.
-        target_mass: m, with the same sum.
+        target_mass: m, with the same sum but for rounding: it is scaled to that of the others.
 
     Returns:
         n×m, float64.
@@ -39,6 +39,8 @@ def exact_plan(cost: Array, source_mass: Array, target_mass: Array) -> Array:
         plan = np.zeros_like(cost)
         plan[linear_sum_assignment(cost)] = source_mass[0]
         return plan
+    # Sums that differ in the last digits of float32 leave the linear programme without any solution.
+    target_mass = target_mass * (source_mass.sum() / target_mass.sum())
     allowed = _staircase(source_mass, target_mass) | _cheapest(cost)
     # In units of the mean mass and of the largest cost, so that the solver's tolerances mean the same everywhere.
     unit, scale = 1 / len(source_mass), max(float(np.abs(cost).max()), np.finfo(np.float64).tiny)

@@ -171,6 +171,25 @@ def test_rows_on_other_published_splits_share_nothing_though_graphs_have_one_fin
     assert second.minus(first) is not None
 
 
+def test_a_copy_of_a_published_graph_under_another_name_trains_on_other_nodes_and_is_not_paired(tmp_path: Path) -> None:
+    labels = np.arange(NODES) % 3
+    labels[:12] = 0  # or 5 per class would be what 60 % are
+    few = PAPER.updated({"nodes_per_class": 5})
+    runs = [make_run(tmp_path / name, labels=labels, name=name, features=1433) for name in ("cora", "mine")]
+    assert runs[0].graph.fingerprint == runs[1].graph.fingerprint
+    rows = evaluate_runs(runs, few, splits=3, features=True, device="cpu")
+    assert against_the_first(rows) == []
+    for run, row in zip(runs, rows, strict=True):
+        [alone] = evaluate_runs([run], few, splits=3, features=True, device="cpu")
+        assert [one.accuracy for one in row.untrained] == [one.accuracy for one in alone.untrained]
+
+
+@pytest.mark.parametrize("splits", [0, -1])
+def test_no_splits_at_all_are_refused(splits: int, tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match=f"splits={splits} is not accepted"):
+        fossil.evaluate(make_run(tmp_path / "a"), splits=splits, device="cpu")
+
+
 def test_published_splits_that_a_run_does_not_have_are_asked_for_in_vain(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     with pytest.raises(EvaluationError, match="town comes without the published splits of the protocol 'public'"):
@@ -265,6 +284,17 @@ def test_runs_that_differ_in_more_than_the_seed_do_not(tmp_path: Path, change: d
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, **change)]  # type: ignore[arg-type]
     rows = evaluate_runs(runs, PAPER, splits=1, device="cpu")
     assert [row.encoders for row in rows] == [1, 1]
+
+
+def test_runs_along_other_channels_are_another_row(graph: Graph) -> None:
+    small = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6}
+    one, other, third = (
+        fossil.embed(graph, method="fossil_channels", settings=small | changes, epochs=1, seed=seed, device="cpu")
+        for seed, changes in ((0, {}), (1, {}), (0, {"channels": ["identity", "low"]}))
+    )
+    rows = fossil.evaluate([one, other, third], splits=1, features=False, device="cpu")
+    assert [row.encoders for row in rows] == [2, 1]
+    assert "channels" not in rows[0].method.split("FOSSIL channels")[1] and "channels=identity,low" in rows[1].method
 
 
 def test_a_row_says_what_sets_its_runs_apart_from_the_defaults(tmp_path: Path) -> None:

@@ -73,6 +73,19 @@ def test_arrays_are_scored_as_the_plain_function_scores_them(graph: Graph) -> No
         fossil.evaluate([OutsideVectors("mine", VECTORS, graph)] * 2, device="cpu")
 
 
+@pytest.mark.parametrize("stored", ["f2", ">f4", ">f8", "g"])
+@pytest.mark.parametrize("rule", ["paper", "paper-unit-rows", "released", "converged"])
+def test_scores_do_not_depend_on_the_type_that_vectors_are_stored_in(
+    stored: str, rule: str, graph: Graph, tmp_path: Path
+) -> None:
+    # Half precision holds these numbers, and neither their squares nor the lengths of rows.
+    numbers = np.random.default_rng(2).integers(-400, 400, size=(NODES, 6)) + 300 * np.asarray(graph.labels)[:, None]
+    np.save(tmp_path / "vectors.npy", numbers.astype(stored))
+    found, expected = read_vectors(tmp_path / "vectors.npy", graph), OutsideVectors("plain", numbers * 1.0, graph)
+    rows = [fossil.evaluate(one, protocol=rule, splits=3, device="cpu")[0] for one in (found, expected)]
+    assert rows[0].accuracy == rows[1].accuracy
+
+
 def test_vectors_of_further_nodes_are_left_out_with_a_warning(graph: Graph, tmp_path: Path) -> None:
     ids = np.append(graph.ids[SHUFFLED].astype(str), ["stranger", "other"])
     np.savez(tmp_path / "more.npz", ids=ids, vectors=np.vstack([VECTORS[SHUFFLED], np.ones((2, 3))]))

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import hypothesis
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import strategies as some
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble, encode_labels
@@ -210,3 +212,8 @@ def test_graph_refuses_parts_that_do_not_fit(change: dict[str, object], message:
 def test_labels_are_numbered_in_natural_order() -> None:
     numbers, names = encode_labels(["10", "9", None, " 9 "])
     assert names == ("9", "10") and numbers.tolist() == [1, 0, -1, 0]
+
+
+@hypothesis.given(some.permutations(["a", "nan", "NaN", "10", "9", "-inf", "inf", "b"]))
+def test_classes_called_like_no_number_have_an_order_too(labels: list[str]) -> None:
+    assert encode_labels(labels)[1] == ("-inf", "9", "10", "inf", "NaN", "a", "b", "nan")

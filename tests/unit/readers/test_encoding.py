@@ -56,6 +56,19 @@ def test_very_large_numbers_are_standardised_without_overflow() -> None:
     np.testing.assert_allclose(plan_columns(nodes).encode(nodes)[0][:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5)], rtol=1e-6)
 
 
+@pytest.mark.parametrize("cells", [["0,5", "1,25", "-3,0"], ["1,234.5", "1,234,567", "12"], ["3 %", "12.5%", "0%"]])
+def test_numbers_in_another_spelling_are_no_categories_unless_somebody_says_so(cells: list[str]) -> None:
+    with pytest.raises(GraphError, match=r"'x' of .* holds numbers with a comma or a per cent sign .*1234\.5"):
+        plan_columns(table(x=cells))
+    declared = plan_columns(table(x=cells), ColumnChoices(roles={"x": "categorical"}))
+    assert declared.columns[-1].categories == tuple(sorted(cells))
+
+
+@pytest.mark.parametrize("cells", [["1.2.3", "1.3.0", "2.0.0"], ["10-20", "20-30", "30+"], ["1,2", "a", "b", "c"]])
+def test_what_only_looks_a_little_like_numbers_is_a_category(cells: list[str]) -> None:
+    assert plan_columns(table(x=cells)).columns[-1].role == "categorical"
+
+
 def test_free_text_is_refused_with_remedies() -> None:
     nodes = table(bio=[f"I am number {i} " * 9 for i in range(51)])
     with pytest.raises(GraphError, match=r"'bio'.*51 distinct.*I am number 0") as caught:

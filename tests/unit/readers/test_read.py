@@ -76,6 +76,8 @@ def test_text_that_is_no_path(source: str) -> None:
 def test_sources_of_other_kinds(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="A int is not a graph"):
         read_graph(3)
+    with pytest.raises(GraphError, match=r"edge table is a dict, not a path\. Give objects as a pair"):
+        read_graph(tmp_path, edges={})  # type: ignore[arg-type]
     (tmp_path / "g.xml").write_text("")
     with pytest.raises(GraphError, match="suffix"):
         read_graph(tmp_path / "g.xml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import fossil
 from fossil.report.provenance import same_command
 from fossil.runs.run import Run
+from fossil.settings import parse_assignments
 
 
 @pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")  # a single column of numbers has one direction
@@ -27,3 +29,28 @@ def test_the_command_has_what_was_done_about_oddities(tmp_path: Path) -> None:
         *("fossil", "embed", str(town), "--method", "features", "--direction", "symmetrize", "--missing", "median"),
         *("--missing-indicator", "--label", "team", "--seed", "3", "--out", "RUN"),
     ]
+
+
+@pytest.mark.filterwarnings("ignore::fossil.errors.FossilWarning")  # after one epoch on a ring
+def test_the_command_trains_on_the_same_columns_with_every_digit(tmp_path: Path) -> None:
+    lines = "".join(f"n{i},{i * i},{i % 3},\n" for i in range(12))
+    (tmp_path / "nodes.csv").write_text(f"id,age,height,empty\n{lines}")
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"n{i},n{(i + 1) % 12}\n" for i in range(12)))
+    settings = {"learning_rate": 1 / 3000, "channels": ["low", "identity"], "hidden": 8, "width": 4, "subgraph_size": 3}
+    fossil.embed(
+        tmp_path,
+        method="fossil_channels",
+        settings=settings,
+        roles={"height": "drop"},
+        structural_features=True,
+        epochs=1,
+        device="cpu",
+        precision="bfloat16",
+        out=tmp_path / "run",
+    )
+    words = shlex.split(same_command(Run.open(tmp_path / "run")))
+    said = {(flag, value) for flag, value in pairwise(words) if flag.startswith("--")}
+    assert said >= {("--column", "height=drop"), ("--precision", "bfloat16"), ("--epochs", "1")}
+    assert "--structural-features" in words and "empty=drop" not in words
+    chosen = parse_assignments(value for flag, value in said if flag == "--set")
+    assert {name: chosen[name] for name in settings} == settings

@@ -60,7 +60,6 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     most_epochs = 400
     Config = ChannelSettings
     config: ChannelSettings
-    filled_in = ("channels",)
     sights: ClassVar[tuple[Sight, ...]] = ("out", "in", "both")
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 12, "width": 6, "untrained": 4, "num_anchors": 20, "subgraph_size": 4,

@@ -35,6 +35,7 @@ from fossil.readers.planning import (
     holds_lists,
     may_be_codes,
     nothing_to_fill_with,
+    refuse_other_numbers,
     settled_roles,
     too_many_categories,
 )
@@ -233,6 +234,8 @@ class _Planning:
 
     def _categories(self, name: str, look: Look, declared: Declared | None) -> ColumnPlan:
         most = self.choices.max_categories
+        if declared is None:
+            refuse_other_numbers(self.table.where, name, [look.example] if look.counts is None else sorted(look.counts))
         if look.counts is None:
             raise too_many_categories(self.table.where, name, f"more than {most}", look.example, most)
         categories = tuple(sorted(look.counts))

@@ -115,6 +115,12 @@ def free_text(folder: Path) -> None:
         frame.assign(note=[f"{text} says hello" for text in frame["id"]]).to_parquet(part, index=False)
 
 
+def decimal_commas(folder: Path) -> None:
+    for part in (folder / "nodes").iterdir():
+        frame = pd.read_parquet(part)
+        frame.assign(height=[f"1,{50 + row % 9}" for row in range(len(frame))]).to_parquet(part, index=False)
+
+
 def no_edges(folder: Path) -> None:
     shutil.rmtree(folder / "edges")
 
@@ -142,6 +148,7 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
     (weights, r"numbers that differ between edges: 'weight' \(for example 0\.5 and "),
     (lists, r"Column 'vector' of .*nodes holds lists"),
     (free_text, r"Column 'note' of .*nodes is text with .* distinct values"),
+    (decimal_commas, r"Column 'height' of .*nodes holds numbers with a comma or a per cent sign .for example '1,50'"),
     (no_edges, r"has no table of the edges"),
     (no_nodes, r"has no table of the nodes.* or take the nodes from the edges with structural_features=True"),
     (other_file, r"readme\.txt is no table that can be converted"),
