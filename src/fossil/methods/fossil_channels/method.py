@@ -28,6 +28,7 @@ from fossil.nn.channels import (
     ChannelTensors,
     Reduction,
     ordinary_scale,
+    scale_of,
     seen_along,
 )
 from fossil.ops.sparse import SparseMatrix
@@ -43,10 +44,17 @@ _OF_AN_OPERATOR, _OF_A_CHANNEL, _WHEN_ENCODING = 5, 11, 3
 
 
 class ChannelGraph(NamedTuple):
-    """A graph as FOSSIL with channels trains on it: subgraphs are drawn along edges of either direction."""
+    """A graph as FOSSIL with channels trains on it: subgraphs are drawn along edges of either direction.
+
+    Attributes:
+        tensors: features and operators.
+        sampler: of subgraphs.
+        scale: what features were multiplied by.
+    """
 
     tensors: ChannelTensors
     sampler: SubgraphSampler
+    scale: float = 1.0
 
 
 class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
@@ -77,6 +85,12 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         self.register_buffer("subgraph_weight", torch.tensor(1.0))
         self.edge_dropout: Tensor
         self.register_buffer("edge_dropout", torch.tensor(0.0))
+        self.scale: Tensor  # of features, once it was trained: other graphs are read in the numbers it has learnt
+        self.register_buffer("scale", torch.tensor(0.0))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        state_dict.setdefault(f"{prefix}scale", torch.tensor(0.0))  # runs of earlier versions do not have it
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     @classmethod
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
@@ -108,10 +122,11 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
         """Move the graph to `device`."""
-        tensors = ChannelTensors.of(graph, referees(self.channels), device)
+        scale = float(self.scale) or scale_of(graph)
+        tensors = ChannelTensors.of(graph, referees(self.channels), device, scale)
         edges = SparseMatrix.from_scipy(undirected(graph.adjacency), device)
         sampler = SubgraphSampler(edges.crow, edges.col, self.config.subgraph_size, self.config.reach)
-        return ChannelGraph(tensors, sampler)
+        return ChannelGraph(tensors, sampler, scale)
 
     def check_trainable(self, prepared: ChannelGraph | SampledGraph) -> None:
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
@@ -129,7 +144,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> SampledGraph:
         """Return what steps on parts of a graph read, from arrays that stay where they lie."""
-        scaled = store.scaled(ordinary_scale(store.features.largest()))
+        scaled = store.scaled(float(self.scale) or ordinary_scale(store.features.largest()))
         return SampledGraph.of(scaled, "both", self.config, device, fan_out)
 
     def surroundings(self, graph: SampledGraph, nodes: Tensor, random: torch.Generator) -> ChannelBlock:
@@ -145,6 +160,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     @torch.no_grad()
     def fit(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> None:
         """Find the directions of wide features, and from what nobody trained all weights."""
+        self.scale.fill_(prepared.store.features.scale if isinstance(prepared, SampledGraph) else prepared.scale)
         if isinstance(prepared, SampledGraph):
             self.reduction.fit(prepared.store.features, random)
             agreed = self.embedding(prepared).agreed().mean(0)
