@@ -294,6 +294,16 @@ PLANTED: tuple[Planted, ...] = (
         "SparseMatrix.from_scipy(undirected(graph.adjacency), device)",
         "SparseMatrix.from_scipy(graph.adjacency, device)", _OF_CHANNELS,
     ),
+    # Where random numbers come from, and what is said where memory runs out.
+    Planted(
+        "weights that seed every GPU", "src/fossil/methods/base.py",
+        "torch.default_generator.manual_seed(", "torch.manual_seed(",
+        ("tests/contracts/test_method_contract.py",),
+    ),
+    Planted(
+        "memory that runs out before the first epoch told as it comes", "src/fossil/training/trainer.py",
+        "with lack_of_memory_as(explanation):", "if explanation:", ("tests/unit/training/test_trainer.py",),
+    ),
     # Costs and transport.
     Planted(
         "costs lowered by a share of their maximum", "src/fossil/ops/costs.py",
