@@ -278,12 +278,12 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/methods/test_sampled_channels.py",),
     ),
     Planted(
-        "new nodes in numbers of their own", _WITH_CHANNELS, "scale = float(self.scale) or scale_of(graph)",
+        "new nodes in numbers of their own", _WITH_CHANNELS, "scale = self.scale or scale_of(graph)",
         "scale = scale_of(graph)", _OF_CHANNELS,
     ),
     Planted(
         "new nodes in numbers of their own, in parts", _WITH_CHANNELS,
-        "float(self.scale) or ordinary_scale(", "ordinary_scale(", _OF_CHANNELS,
+        "self.scale or ordinary_scale(", "ordinary_scale(", _OF_CHANNELS,
     ),
     Planted(
         "the subgraph loss without its weight", _WITH_CHANNELS,

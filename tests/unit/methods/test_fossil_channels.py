@@ -247,7 +247,7 @@ def test_new_nodes_are_read_in_the_numbers_that_were_trained_on(tmp_path: Path, 
 def test_a_run_of_an_earlier_version_reads_features_as_it_did(tmp_path: Path) -> None:
     result = embed(make_graph())
     before = result.method.state_dict()
-    del before["scale"]
+    del before["exponent"]
     kind = type(result.method)
     method = kind(result.config.settings, result.graph.num_features)
     method.load_state_dict(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -37,6 +38,7 @@ from fossil.sampling.store import GraphStore, Sight
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
+_UNKNOWN = 1 << 10  # an exponent beyond all that float32 has
 _MOST_EDGES = 0.5  # that a view is without
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
 # measured peaks; and of the rows of all channels when vectors are made.
@@ -85,11 +87,11 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         self.register_buffer("subgraph_weight", torch.tensor(1.0))
         self.edge_dropout: Tensor
         self.register_buffer("edge_dropout", torch.tensor(0.0))
-        self.scale: Tensor  # of features, once it was trained: other graphs are read in the numbers it has learnt
-        self.register_buffer("scale", torch.tensor(0.0))
+        self.exponent: Tensor  # a whole number, because checkpoints are wary of large weights
+        self.register_buffer("exponent", torch.tensor(_UNKNOWN))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        state_dict.setdefault(f"{prefix}scale", torch.tensor(0.0))  # runs of earlier versions do not have it
+        state_dict.setdefault(f"{prefix}exponent", torch.tensor(_UNKNOWN))  # runs of earlier versions have none
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     @classmethod
@@ -115,6 +117,12 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         """Columns of H: D for each channel."""
         return len(self.channels) * self.config.width
 
+    @property
+    def scale(self) -> float:
+        """What the features it was trained on were multiplied by, and those of other graphs are to be; 0 before that."""
+        exponent = int(self.exponent)
+        return 0.0 if exponent == _UNKNOWN else 2.0**exponent
+
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """Return the encoder."""
         config = self.config
@@ -122,7 +130,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
         """Move the graph to `device`."""
-        scale = float(self.scale) or scale_of(graph)
+        scale = self.scale or scale_of(graph)
         tensors = ChannelTensors.of(graph, referees(self.channels), device, scale)
         edges = SparseMatrix.from_scipy(undirected(graph.adjacency), device)
         sampler = SubgraphSampler(edges.crow, edges.col, self.config.subgraph_size, self.config.reach)
@@ -144,7 +152,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> SampledGraph:
         """Return what steps on parts of a graph read, from arrays that stay where they lie."""
-        scaled = store.scaled(float(self.scale) or ordinary_scale(store.features.largest()))
+        scaled = store.scaled(self.scale or ordinary_scale(store.features.largest()))
         return SampledGraph.of(scaled, "both", self.config, device, fan_out)
 
     def surroundings(self, graph: SampledGraph, nodes: Tensor, random: torch.Generator) -> ChannelBlock:
@@ -160,7 +168,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     @torch.no_grad()
     def fit(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> None:
         """Find the directions of wide features, and from what nobody trained all weights."""
-        self.scale.fill_(prepared.store.features.scale if isinstance(prepared, SampledGraph) else prepared.scale)
+        scale = prepared.store.features.scale if isinstance(prepared, SampledGraph) else prepared.scale
+        self.exponent.fill_(round(math.log2(scale)))
         if isinstance(prepared, SampledGraph):
             self.reduction.fit(prepared.store.features, random)
             agreed = self.embedding(prepared).agreed().mean(0)
