@@ -119,7 +119,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     @property
     def scale(self) -> float:
-        """What the features it was trained on were multiplied by, and those of other graphs are to be; 0 before that."""
+        """What the features it was trained on were multiplied by, and so are those of other graphs; 0 before that."""
         exponent = int(self.exponent)
         return 0.0 if exponent == _UNKNOWN else 2.0**exponent
 
