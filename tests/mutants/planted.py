@@ -283,6 +283,14 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/methods/test_sampled_channels.py",),
     ),
     Planted(
+        "new nodes in numbers of their own", _WITH_CHANNELS, "scale = self.scale or scale_of(graph)",
+        "scale = scale_of(graph)", _OF_CHANNELS,
+    ),
+    Planted(
+        "new nodes in numbers of their own, in parts", _WITH_CHANNELS,
+        "self.scale or ordinary_scale(", "ordinary_scale(", _OF_CHANNELS,
+    ),
+    Planted(
         "the subgraph loss without its weight", _WITH_CHANNELS,
         "return self.subgraph_weight * loss, solution", "return loss, solution", _OF_CHANNELS,
     ),
@@ -290,6 +298,16 @@ PLANTED: tuple[Planted, ...] = (
         "subgraphs along the edges of one direction", _WITH_CHANNELS,
         "SparseMatrix.from_scipy(undirected(graph.adjacency), device)",
         "SparseMatrix.from_scipy(graph.adjacency, device)", _OF_CHANNELS,
+    ),
+    # Where random numbers come from, and what is said where memory runs out.
+    Planted(
+        "weights that seed every GPU", "src/fossil/methods/base.py",
+        "torch.default_generator.manual_seed(", "torch.manual_seed(",
+        ("tests/contracts/test_method_contract.py",),
+    ),
+    Planted(
+        "memory that runs out before the first epoch told as it comes", "src/fossil/training/trainer.py",
+        "with lack_of_memory_as(explanation):", "if explanation:", ("tests/unit/training/test_trainer.py",),
     ),
     # Costs and transport.
     Planted(

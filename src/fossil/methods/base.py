@@ -222,7 +222,7 @@ class Method(nn.Module, ABC, Generic[Prepared]):
     def build(cls, config: Settings, num_features: int, seed: int) -> Self:
         """Make the method with initial weights that depend on `seed` alone, leaving PyTorch's own generator alone."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(seed, "weights"))
+            torch.default_generator.manual_seed(derive(seed, "weights"))  # torch.manual_seed would seed those of GPUs
             return cls(config, num_features)
 
     @classmethod

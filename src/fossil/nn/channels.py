@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fossil.errors import GraphError
 from fossil.graph.channels import Channel, operator
-from fossil.graph.graph import Features, Graph
+from fossil.graph.graph import Graph
 from fossil.ops.activation import biased_activation
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.rows import rows_of
@@ -20,6 +20,7 @@ from fossil.ops.svd import HasGram, right_singular_vectors
 from fossil.ops.unit import unit_vectors
 
 _ORDINARY = (2.0**-10, 2.0**20)  # largest features whose squares, and lengths of rows, float32 holds with ease
+_LARGEST_EXPONENT = 126  # of a power of two that float32 holds, and one by it
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +36,14 @@ class ChannelTensors:
     operators: Mapping[str, SparseMatrix]
 
     @classmethod
-    def of(cls, graph: Graph, channels: Iterable[Channel], device: torch.device) -> ChannelTensors:
+    def of(cls, graph: Graph, channels: Iterable[Channel], device: torch.device, scale: float = 0) -> ChannelTensors:
         """Move features, and the operators of these channels, to `device`.
+
+        Args:
+            graph: in memory, or on disk.
+            channels: to see it along.
+            device: where to.
+            scale: what features are multiplied by; 0 for the `ordinary_scale` of this graph.
 
         Raises:
             GraphError: the graph has no features.
@@ -47,7 +54,9 @@ class ChannelTensors:
             )
         names = dict.fromkeys(channel.operator for channel in channels if channel.hops)
         operators = {name: SparseMatrix.from_scipy(operator(graph.adjacency, name), device) for name in names}
-        return cls(FeatureMatrix.from_host(_ordinary(graph.features), device), operators)
+        scale = scale or scale_of(graph)
+        features = graph.features if scale == 1 else graph.features * np.float32(scale)
+        return cls(FeatureMatrix.from_host(features, device), operators)
 
     def thinned(self, share: Tensor, channels: Iterable[Channel], random: torch.Generator) -> ChannelTensors:
         """Return the graph without some edges, drawn anew along every operator of the channels.
@@ -215,13 +224,16 @@ class ChannelEncoder(nn.Module):
 
 
 def ordinary_scale(largest: float) -> float:
-    """Return one, or a power of two, by which features of this largest magnitude are multiplied."""
+    """Return one, or a power of two, by which features of this largest magnitude are multiplied.
+
+    Very large or small numbers get into the range of ordinary ones; directions stay as they are.
+    """
     if largest == 0 or _ORDINARY[0] <= largest <= _ORDINARY[1]:
         return 1.0
-    return float(2.0 ** -np.frexp(np.float32(largest))[1])
+    exponent = int(np.frexp(np.float32(largest))[1])
+    return 2.0 ** max(-_LARGEST_EXPONENT, min(-exponent, _LARGEST_EXPONENT))
 
 
-def _ordinary(features: Features) -> Features:
-    """Return X, or where its numbers are very large or small, X times a power of two: directions stay as they are."""
-    scale = ordinary_scale(float(abs(features).max()))
-    return features if scale == 1 else features * np.float32(scale)
+def scale_of(graph: Graph) -> float:
+    """Return the `ordinary_scale` of a graph's features."""
+    return ordinary_scale(float(abs(graph.features).max()))

@@ -249,6 +249,8 @@ def write_embeddings(path: Path, found: Embeddings) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
+        with writing(path / "embeddings.parquet"):  # what stands there is of other vectors
+            (path / "embeddings.parquet").unlink(missing_ok=True)
         return
 
     def table(rows: slice) -> Any:

@@ -60,7 +60,7 @@ def prepare(
         if free is not None and whole_bytes(graph) > free:
             raise _does_not_fit(type(model), graph, device, free, why)
         return Prepared(model.prepare(graph, device))
-    whole, reason = _whole(model, graph, device, free)
+    whole, reason = _whole(model, graph, device, free, ranks)
     # Steps on all and steps on parts draw other numbers: where one process has no room for all, none takes it.
     if not all_reduce_max(ranks, int(whole is None)):
         return Prepared(whole)
@@ -69,7 +69,7 @@ def prepare(
     return _sampled(model, graph, training, device, reason or _FOR_OTHERS, ranks)
 
 
-def _whole(model: Method[Any], graph: Graph, device: torch.device, free: int | None) -> tuple[Any, str]:
+def _whole(model: Method[Any], graph: Graph, device: torch.device, free: int | None, ranks: Ranks) -> tuple[Any, str]:
     """Return the whole graph as a method trains on it; or None where it does not fit, and why."""
     least = whole_bytes(graph)
     if free is not None and least > free:
@@ -80,9 +80,10 @@ def _whole(model: Method[Any], graph: Graph, device: torch.device, free: int | N
         if not is_out_of_memory(error):
             raise
         return None, ", because the whole graph does not fit"
-    needed = step_memory(model, whole) or 0.0
+    needed = ranks.co_located * (step_memory(model, whole) or 0.0)
     if free is not None and needed > (left := free_memory(device) or 0):
-        there = f"{needed / 2**30:,.1f} GiB and {left / 2**30:,.1f} are free"
+        together = "" if ranks.co_located == 1 else f" in {ranks.co_located} processes"
+        there = f"{needed / 2**30:,.1f} GiB{together} and {left / 2**30:,.1f} are free"
         return None, f", because a step on the whole graph takes {there}"
     return whole, ""
 

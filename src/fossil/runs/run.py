@@ -202,7 +202,8 @@ class Run:
         path = self._checked("weights.safetensors")
         content = load_tensors(path)
         try:
-            method = get_method(self.config.method)(self.config.settings, content.about["num_features"])
+            kind, config = get_method(self.config.method), self.config
+            method = kind.build(config.settings, content.about["num_features"], config.seed)
             method.load_state_dict(content.tensors)
         except (KeyError, RuntimeError, TypeError, ValueError, MemoryError) as error:
             raise RunError(

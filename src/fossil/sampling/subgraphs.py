@@ -139,9 +139,9 @@ class SubgraphSampler:
             remedy: what to do where nodes have neighbours, but too few in reach.
             lonely_degree: of a node without neighbours: one, where each has a self-loop.
         """
-        random = torch_generator(0, "trial", device=self.degree.device)
-        anchors = self.draw_anchors(2000, random)
-        filled = int(self.sample(anchors, random).count)
+        anchors = self.draw_anchors(2000, torch_generator(0, "trial", device=self.degree.device))
+        known = self.plan.frontiers  # say the same without a draw, which takes minutes where K is large
+        filled = int((self.search.around(anchors).filled if known is None else known.filled[anchors]).sum())
         if filled >= 2:
             return
         tried, alone = len(anchors), int((self.degree[anchors] == lonely_degree).sum())

@@ -18,7 +18,7 @@ from fossil.ops.ranks import ALONE, Ranks, divided_among
 from fossil.ops.streams import forked
 from fossil.seeding import derive
 from fossil.settings import Settings, setting
-from fossil.training.capabilities import CanShrink, is_out_of_memory
+from fossil.training.capabilities import CanShrink, is_out_of_memory, lack_of_memory_as
 from fossil.training.capture import CapturedStep
 from fossil.training.checkpoint import packed_tensors, unpacked_tensors
 from fossil.training.distributed import all_reduce_max, average_gradients, broadcast_bytes
@@ -108,10 +108,19 @@ class Trainer:
                 return
 
     def fit(self) -> None:
-        """Let the method work out what is not trained; once, and not where a loaded state has it."""
+        """Let the method work out what is not trained; once, and not where a loaded state has it.
+
+        Raises:
+            RunError: it ran out of memory.
+        """
         if not self._fitted and self.ranks.leads:  # the others get what it finds
             self.random.manual_seed(derive(self.seed, "fit"))
-            self.method.fit(self.prepared, self.random)
+            explanation = RunError(
+                f"{self.method.title} ran out of memory on {self.random.device.type} before the first epoch.",
+                remedy="Use a smaller width, a method that takes less, or another device.",
+            )
+            with lack_of_memory_as(explanation):
+                self.method.fit(self.prepared, self.random)
             self._fitted = True
 
     def _start_alike(self) -> None:
@@ -147,7 +156,7 @@ class Trainer:
             record = self._take_step()
             self._moved = False
             return record
-        except RuntimeError as error:
+        except Exception as error:
             if not is_out_of_memory(error):
                 raise
             self._make_room(error)
@@ -167,7 +176,7 @@ class Trainer:
         for _ in range(phase.steps):
             take_step()
 
-    def _make_room(self, error: RuntimeError) -> None:
+    def _make_room(self, error: Exception) -> None:
         """Let the method work in smaller pieces after it ran out of memory, so that the step can be tried again.
 
         Raises:

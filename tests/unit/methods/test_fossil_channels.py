@@ -230,6 +230,31 @@ def test_new_nodes_get_vectors_in_the_same_coordinates(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.channels["out"], result.channels["out"], atol=1e-6)
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_new_nodes_are_read_in_the_numbers_that_were_trained_on(tmp_path: Path, sampled: bool) -> None:
+    """What a node has no path to does not change its vector, however large the features there are."""
+    town = make_graph()
+    both = sp.block_diag([town.adjacency] * 2, format="csr")
+    values = np.concatenate([town.features * 2.0**18, town.features * 2.0**25])
+    graph = Graph("towns", sp.csr_array(both), values, np.arange(2 * NODES))
+    asked = {"method": "fossil_channels_v2", "sampled": sampled, "fan_out": 0, "out": tmp_path / "run"}
+    result = embed(graph, epochs=30, **asked)
+    run = Run.open(tmp_path / "run")
+    alone = run.encode(replace(town, features=values[:NODES])).vectors
+    np.testing.assert_allclose(alone.numpy(), result.vectors[:NODES], atol=1e-5)
+
+
+def test_a_run_of_an_earlier_version_reads_features_as_it_did(tmp_path: Path) -> None:
+    result = embed(make_graph())
+    before = result.method.state_dict()
+    del before["exponent"]
+    kind = type(result.method)
+    method = kind(result.config.settings, result.graph.num_features)
+    method.load_state_dict(before)
+    vectors = method.encode(method.prepare(result.graph, CPU)).vectors
+    np.testing.assert_allclose(vectors.numpy(), result.vectors, atol=1e-6)
+
+
 def test_a_graph_without_edges_is_told_what_to_do() -> None:
     graph = replace(make_graph(), adjacency=sp.csr_array((NODES, NODES), dtype=np.float32))
     with pytest.raises(GraphError, match="Add edges"):

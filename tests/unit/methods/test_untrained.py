@@ -107,11 +107,12 @@ def test_channels_are_chosen_by_name_and_a_run_keeps_those_it_has() -> None:
         {"features": np.ones((NODES, 1), np.float32)},
         {"features": np.zeros((NODES, 6), np.float32)},
         {"features": np.full((NODES, 6), 1e-30, np.float32)},
+        {"features": np.full((NODES, 6), 1e-40, np.float32)},
         {"features": make_graph().features * np.float32(1e36)},
         {"adjacency": sp.csr_array((np.ones(NODES - 1), (np.zeros(NODES - 1, int), np.arange(1, NODES))),
                                    shape=(NODES, NODES))},
     ],
-    ids=["no edges", "one feature", "zero features", "tiny features", "huge features", "sinks alone"],
+    ids=["no edges", "one feature", "zero features", "tiny features", "subnormal", "huge features", "sinks alone"],
 )  # fmt: skip
 @pytest.mark.parametrize("width", [3, 512])
 def test_every_graph_has_finite_vectors(method: str, change: dict[str, Any], width: int) -> None:

@@ -54,6 +54,7 @@ def test_withdrawing_results_keeps_what_is_needed_to_go_on(tmp_path: Path) -> No
 
 def test_embeddings_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "embeddings.parquet").write_text("vectors of before")
     ids, vectors = np.array(["a", "b"]), np.eye(2, dtype=np.float32)
     write_embeddings(tmp_path, Embeddings(ids, vectors, None))
     assert [path.name for path in tmp_path.iterdir()] == ["embeddings.npz"]

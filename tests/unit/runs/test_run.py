@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from ring_graph import CPU, SMALL, fit_ring, ring
 
@@ -245,6 +246,12 @@ def test_what_does_not_fit_the_run_is_refused(trained: Path, tmp_path: Path) -> 
         with pytest.raises(kind, match=message):
             run.embed(source, out=tmp_path / "vectors", **asked)
         assert not (tmp_path / "vectors").exists()
+
+
+def test_loading_a_method_leaves_the_ambient_generator_alone(trained: Path) -> None:
+    state = torch.get_rng_state()
+    Run.open(trained / "run").load_method()
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_an_unfinished_run_embeds_nothing(trained: Path, tmp_path: Path) -> None:

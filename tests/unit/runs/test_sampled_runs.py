@@ -114,6 +114,21 @@ def test_several_processes_take_the_same_steps_whichever_has_less_memory(
     assert preparation.prepare(model, graph(), training, device, two).is_sampled and asked == [0, 1]
 
 
+def test_processes_that_share_a_memory_take_samples_where_it_has_no_room_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is room for a step of one process, and not for those of two on one machine."""
+    kind, training, device = FossilV2, TrainingSettings(device="cpu"), torch.device("cpu")
+    model = kind.build(kind.configure(None, SMALL), 5, 0)
+    needed = model.memory(model.prepare(graph(), device))
+    monkeypatch.setattr(preparation, "free_memory", lambda device: int(1.5 * needed))
+    monkeypatch.setattr(preparation, "all_reduce_max", lambda ranks, number: number)
+    for co_located in (1, 2):
+        found = preparation.prepare(model, graph(), training, device, Ranks(0, 2, co_located))
+        assert found.is_sampled is (co_located == 2)
+    assert f"takes {2 * needed / 2**30:,.1f} GiB in 2 processes" in found.describe(5)
+
+
 def test_a_run_on_batches_says_how_many_nodes_a_step_is_around() -> None:
     for batch, said in ((7, "surroundings of 7 nodes"), (2_000, f"surroundings of {graph().num_nodes} nodes")):
         heard = Heard()

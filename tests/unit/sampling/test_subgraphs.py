@@ -232,6 +232,23 @@ def test_a_graph_in_which_they_cannot_is_refused_with_what_was_tried_and_a_remed
         assert refused.value.remedy == "Add edges: a subgraph is made of neighbours."
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(("name", "size", "reach"), [*CASES, ("mixed", 12, "two_hop"), ("hub", 13, "six_hop")])
+def test_the_trial_counts_what_a_draw_fills_and_draws_nothing(
+    name: str, size: int, reach: Reach, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A draw of 2,000 anchors takes as long as many steps: minutes where K is above a hundred."""
+    plan = sampler(name, size, reach).plan
+    tried = SubgraphSampler(plan.crow, plan.col, size, reach, ahead=ahead)
+    filled = int(tried.sample(torch.arange(tried.num_nodes), torch.Generator().manual_seed(0)).count)
+    monkeypatch.delattr(SubgraphSampler, "sample")
+    if filled >= 2:
+        tried.check_fillable("Lower subgraph_size.")
+    else:
+        with pytest.raises(GraphError, match="cannot be filled around two nodes"):
+            tried.check_fillable("Lower subgraph_size.")
+
+
 def test_a_rule_that_looks_at_one_hop_alone_is_named_where_the_other_would_do() -> None:
     # Around a node of a cycle of four lie its two neighbours, then itself and the one across, then the two again.
     cycles = [(4 * c + i, 4 * c + (i + step) % 4) for c in range(5) for i in range(4) for step in (1, 3)]

@@ -246,9 +246,9 @@ def test_a_schedule_scales_the_rate_of_its_group_and_progress_is_told() -> None:
 class Hungry(Toy):
     """Runs out of memory until it has spared some `needed` times; `late` does so after its first step."""
 
-    def __init__(self, needed: int, late: bool = False) -> None:
+    def __init__(self, needed: int, late: bool = False, kind: type[Exception] = torch.OutOfMemoryError) -> None:
         super().__init__()
-        self.needed, self.late, self.spared = needed, late, 0
+        self.needed, self.late, self.kind, self.spared = needed, late, kind, 0
 
     def shrink(self) -> bool:
         self.spared += 1
@@ -257,12 +257,13 @@ class Hungry(Toy):
     def step(self, prepared: Tensor, random: torch.Generator) -> Iterator[Objective]:
         for index, objective in enumerate(super().step(prepared, random)):
             if self.spared < self.needed and index == int(self.late):
-                raise torch.OutOfMemoryError("CUDA out of memory")
+                raise self.kind("out of memory")
             yield objective
 
 
-def test_out_of_memory_goes_on_in_smaller_pieces_with_the_same_result() -> None:
-    plain, hungry = Toy(), Hungry(needed=2)
+@pytest.mark.parametrize("kind", [torch.OutOfMemoryError, MemoryError], ids=["PyTorch", "NumPy"])
+def test_out_of_memory_goes_on_in_smaller_pieces_with_the_same_result(kind: type[Exception]) -> None:
+    plain, hungry = Toy(), Hungry(needed=2, kind=kind)
     Trainer(plain, torch.ones(3), 0, CPU).run(2, never)
     with pytest.warns(FossilWarning, match="Out of memory in epoch 1: going on in smaller pieces"):
         Trainer(hungry, torch.ones(3), 0, CPU).run(2, never)
@@ -276,6 +277,16 @@ def test_out_of_memory_that_cannot_be_helped_is_one_clear_error(hungry: Hungry) 
         with pytest.raises(RunError, match="Toy ran out of memory on cpu in epoch 1") as caught:
             Trainer(hungry, torch.ones(3), 0, CPU).run(2, never)
     assert "checkpoint is kept" in caught.value.remedy
+
+
+def test_out_of_memory_before_the_first_epoch_is_one_clear_error() -> None:
+    class Greedy(Toy):
+        def fit(self, prepared: Tensor, random: torch.Generator) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(RunError, match="Toy ran out of memory on cpu before the first epoch") as caught:
+        Trainer(Greedy(), torch.ones(3), 0, CPU).run(2, never)
+    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
 
 
 class Closing(Toy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +29,7 @@ from fossil.nn.channels import (
     ChannelTensors,
     Reduction,
     ordinary_scale,
+    scale_of,
     seen_along,
 )
 from fossil.ops.sparse import SparseMatrix
@@ -36,6 +38,7 @@ from fossil.sampling.store import GraphStore, Sight
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
+_UNKNOWN = 1 << 10  # an exponent beyond all that float32 has
 _MOST_EDGES = 0.5  # that a view is without
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
 # measured peaks; and of the rows of all channels when vectors are made.
@@ -43,10 +46,17 @@ _OF_AN_OPERATOR, _OF_A_CHANNEL, _WHEN_ENCODING = 5, 11, 3
 
 
 class ChannelGraph(NamedTuple):
-    """A graph as FOSSIL with channels trains on it: subgraphs are drawn along edges of either direction."""
+    """A graph as FOSSIL with channels trains on it: subgraphs are drawn along edges of either direction.
+
+    Attributes:
+        tensors: features and operators.
+        sampler: of subgraphs.
+        scale: what features were multiplied by.
+    """
 
     tensors: ChannelTensors
     sampler: SubgraphSampler
+    scale: float = 1.0
 
 
 class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
@@ -76,6 +86,12 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         self.register_buffer("subgraph_weight", torch.tensor(1.0))
         self.edge_dropout: Tensor
         self.register_buffer("edge_dropout", torch.tensor(0.0))
+        self.exponent: Tensor  # a whole number, because checkpoints are wary of large weights
+        self.register_buffer("exponent", torch.tensor(_UNKNOWN))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        state_dict.setdefault(f"{prefix}exponent", torch.tensor(_UNKNOWN))  # runs of earlier versions have none
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     @classmethod
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
@@ -100,6 +116,12 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         """Columns of H: D for each channel."""
         return len(self.channels) * self.config.width
 
+    @property
+    def scale(self) -> float:
+        """What the features it was trained on were multiplied by, and so are those of other graphs; 0 before that."""
+        exponent = int(self.exponent)
+        return 0.0 if exponent == _UNKNOWN else 2.0**exponent
+
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """Return the encoder."""
         config = self.config
@@ -107,10 +129,11 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
         """Move the graph to `device`."""
-        tensors = ChannelTensors.of(graph, referees(self.channels), device)
+        scale = self.scale or scale_of(graph)
+        tensors = ChannelTensors.of(graph, referees(self.channels), device, scale)
         edges = SparseMatrix.from_scipy(undirected(graph.adjacency), device)
         sampler = SubgraphSampler(edges.crow, edges.col, self.config.subgraph_size, self.config.reach)
-        return ChannelGraph(tensors, sampler)
+        return ChannelGraph(tensors, sampler, scale)
 
     def check_trainable(self, prepared: ChannelGraph | SampledGraph) -> None:
         """Raise GraphError unless at least two anchors of a trial draw can fill a subgraph."""
@@ -128,7 +151,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
 
     def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> SampledGraph:
         """Return what steps on parts of a graph read, from arrays that stay where they lie."""
-        scaled = store.scaled(ordinary_scale(store.features.largest()))
+        scaled = store.scaled(self.scale or ordinary_scale(store.features.largest()))
         return SampledGraph.of(scaled, "both", self.config, device, fan_out)
 
     def surroundings(self, graph: SampledGraph, nodes: Tensor, random: torch.Generator) -> ChannelBlock:
@@ -144,6 +167,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     @torch.no_grad()
     def fit(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> None:
         """Find the directions of wide features, and from what nobody trained all weights."""
+        scale = prepared.store.features.scale if isinstance(prepared, SampledGraph) else prepared.scale
+        self.exponent.fill_(round(math.log2(scale)))
         if isinstance(prepared, SampledGraph):
             self.reduction.fit(prepared.store.features, random)
             agreed = self.embedding(prepared).agreed().mean(0)
