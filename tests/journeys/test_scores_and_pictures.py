@@ -87,6 +87,21 @@ def test_vectors_from_elsewhere_stand_beside_a_run(place: Path) -> None:
     assert [one["accuracies"] for one in alone] == [run["accuracies"]]
 
 
+def test_the_graph_of_vectors_from_elsewhere_is_read_with_all_options_of_reading(place: Path) -> None:
+    pd.read_parquet(place / "one" / "embeddings.parquet").to_csv(place / "mine.csv", index=False)
+    (place / "holes").mkdir(exist_ok=True)
+    nodes = pd.read_csv(place / "town" / "nodes.csv")
+    nodes["gap"] = [None if row < 3 else row for row in range(len(nodes))]
+    nodes.to_csv(place / "holes" / "nodes.csv", index=False)
+    (place / "holes" / "edges.csv").write_bytes((place / "town" / "edges.csv").read_bytes())
+    asked = ("evaluate", "--vectors", "mine.csv", "--graph", "holes", "--splits", "1", "--device", "cpu")
+    refused = here(*asked, cwd=place)
+    assert refused.status == 2 and "--missing" in refused.line("remedy")
+    assert here(*asked, "--missing", "median", cwd=place).status == 0
+    idle = here("evaluate", "one", "--missing", "median", cwd=place)
+    assert idle.status == 2 and idle.line("error") == "--missing has no effect without --vectors."
+
+
 def test_a_map_is_drawn_later_and_replaced_when_asked(place: Path) -> None:
     assert not (place / "one" / "map.png").exists()
     done = here("map", "one", cwd=place)

@@ -134,7 +134,7 @@ def test_the_way_from_two_tables_to_vectors(folder: Path) -> None:
 def test_a_graph_without_labels_is_searched_by_a_criterion_that_is_named(folder: Path) -> None:
     found = here(*QUICK, "--column", "label=drop", "--trials", "2", cwd=folder)
     assert found.status == 0, found.err
-    assert "no labels are used; criterion 'held-out-edges'" in found.out and "stand-in" in found.out
+    assert "by criterion 'held-out-edges', without labels: " in found.out and "stand-in" in found.out
     assert "Test labels" not in found.out and "--column label=drop" in found.out
     assert (folder / "search-town-dgi" / "journal.log").exists()
 

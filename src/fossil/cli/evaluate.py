@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fossil.cli import complete
+from fossil.cli.reading import Reading, given, reads_a_graph
 from fossil.errors import SettingError
 from fossil.report.tables import Format
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 _OUTSIDE = "Vectors from elsewhere"
 
 
+@reads_a_graph
 def command(
+    context: typer.Context,
     runs: list[Path] | None = typer.Argument(
         None, metavar="RUN", help="Run folders; several seeds of the same method and graph share a row."
     ),
@@ -62,22 +65,15 @@ def command(
         help="The graph they belong to: a catalogue name or a path, such as RUN/graph.npz.",
         rich_help_panel=_OUTSIDE,
     ),
-    edges: Path | None = typer.Option(None, help="Edge table, when --graph is a node table.", rich_help_panel=_OUTSIDE),
-    label: str | None = typer.Option(None, help="Column of classes in that graph.", rich_help_panel=_OUTSIDE),
-    columns: list[str] = typer.Option(
-        [],
-        "--column",
-        metavar="NAME=ROLE",
-        help="What a column of that graph is; may be repeated.",
-        rich_help_panel=_OUTSIDE,
-    ),
+    *,
+    reading: Reading,
 ) -> None:
     """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
     from fossil.cli.show import plain_console, progress_bar, show_table
     from fossil.evaluation.evaluate import evaluate
     from fossil.report.scores import scores_table
 
-    outside = _outside(vectors, graph, edges, label, columns)
+    outside = _outside(vectors, graph, reading, given(context))
     if not runs and not outside:
         raise SettingError(
             "There is nothing to score.", remedy="Name run folders, or --vectors FILE with --graph INPUT."
@@ -95,23 +91,19 @@ def command(
     show_table(plain_console(), scores_table(rows), form)
 
 
-def _outside(
-    files: list[Path], source: str | None, edges: Path | None, label: str | None, columns: list[str]
-) -> list[OutsideVectors]:
-    """Read the files and the graph they belong to."""
+def _outside(files: list[Path], source: str | None, reading: Reading, said: list[str]) -> list[OutsideVectors]:
+    """Read the files and the graph they belong to; `said` are the options that say how."""
     if not files:
-        given = {"--graph": source, "--edges": edges, "--label": label, "--column": columns}
-        idle = next((name for name, value in given.items() if value), None)
-        if idle is not None:
-            raise SettingError(f"{idle} has no effect without --vectors.", remedy="A run folder has its own graph.")
+        idle = [*(["--graph"] if source else []), *said]
+        if idle:
+            raise SettingError(f"{idle[0]} has no effect without --vectors.", remedy="A run folder has its own graph.")
         return []
     if source is None:
         raise SettingError(
             f"{files[0]} holds vectors and no labels.", remedy="Name the graph they belong to with --graph INPUT."
         )
-    from fossil.cli.reading import parse_roles
     from fossil.evaluation.vectors import read_vectors
     from fossil.readers.source import open_graph
 
-    graph = open_graph(source, edges=edges, label=label, roles=parse_roles(columns)).graph
+    graph = open_graph(source, **reading.options()).graph
     return [read_vectors(file, graph) for file in files]

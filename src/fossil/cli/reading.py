@@ -116,6 +116,16 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def given(context: typer.Context) -> list[str]:
+    """Return those of these options that the user gave, as they are spelt."""
+    sources = {
+        each.opts[0]: context.get_parameter_source(each.name or "")
+        for each in context.command.params
+        if each.name in NAMES
+    }
+    return [flag for flag, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
 def parse_roles(columns: list[str]) -> dict[str, str]:
     """Read `NAME=ROLE` strings.
 

@@ -141,6 +141,6 @@ class WithoutLabels:
     def describe(self) -> str:
         """Return what it measures, and that it is no accuracy."""
         return (
-            f"no labels are used; criterion {self.name!r}: {self.meaning}. It is a stand-in: settings that it likes "
-            "are not always those that suit your task"
+            f"criterion {self.name!r}, without labels: {self.meaning}. It is a stand-in: settings that it likes are "
+            "not always those that suit your task"
         )

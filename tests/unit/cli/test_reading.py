@@ -1,4 +1,4 @@
-"""The options that say how a graph is read: the same in four commands, with the defaults of the library."""
+"""The options that say how a graph is read: alike in all commands that read one, with the defaults of the library."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fossil.cli import data, embed, search
+from fossil.cli import data, embed, evaluate, search
 from fossil.cli.reading import NAMES, Reading, reads_a_graph
 from fossil.errors import SettingError
 from fossil.graph.findings import Treatment
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "embed": embed.command, "describe": data.describe, "convert": data.convert, "search": search.command,
+    "evaluate": evaluate.command,
 }  # fmt: skip
 
 
