@@ -106,11 +106,11 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     others = [each for each in own.parameters.values() if each.name != "reading"]
 
     @wraps(command)
-    def run(*arguments: Any, **given: Any) -> None:
-        reading = Reading(**{name: given.pop(name) for name in NAMES})
-        command(*arguments, **given, reading=reading)
+    def run(*arguments: Any, **values: Any) -> None:
+        reading = Reading(**{name: values.pop(name) for name in NAMES})
+        command(*arguments, **values, reading=reading)
 
-    # Typer reads the options of a command from both.
+    # Typer takes names and defaults from the signature, types from the annotations.
     run.__signature__ = own.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in [*others, *options]}
     return run
