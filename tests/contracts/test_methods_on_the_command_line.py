@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fossil.cli import reading
 from fossil.cli.main import app
+from fossil.cli.reading import Reading
 from fossil.errors import SettingError
 from fossil.methods.registry import get_method, methods, recipes
 
@@ -51,7 +51,7 @@ def test_an_unknown_method_is_refused() -> None:
 
 
 def test_the_help_of_label_names_the_methods_that_train_on_labels() -> None:
-    _, option = typing.get_args(reading.Label)
+    _, option = typing.get_args(typing.get_type_hints(Reading, include_extras=True)["label"])
     assert isinstance(option, typer.models.OptionInfo) and option.help is not None
     words = option.help.replace(",", " ").split()
     assert {word for word in words if word in methods()} == {

@@ -61,13 +61,13 @@ def test_it_is_found_from_python() -> None:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_it_keeps_the_contract(tmp_path: Path) -> None:
+def test_it_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for graph in contract.KINDS:
         contract.test_two_steps_give_finite_losses_weights_and_embeddings("tiny", "default", graph)
     contract.test_a_graph_without_edges_is_trained_on_or_refused_with_a_remedy("tiny", "default")
     contract.test_every_parameter_is_in_one_group_and_learns_from_some_objective("tiny", "default")
     contract.test_equal_seeds_give_equal_bits_and_other_seeds_other_embeddings("tiny", "default")
-    contract.test_building_and_training_leave_the_ambient_generator_alone("tiny")
+    contract.test_building_and_training_leave_the_ambient_generators_alone("tiny", monkeypatch)
     contract.test_encoding_is_deterministic_without_gradient_and_changes_nothing("tiny", "default")
     contract.test_saved_weights_and_settings_rebuild_the_same_method("tiny", "default", tmp_path)
     contract.test_embeddings_follow_the_nodes_when_they_are_renumbered("tiny", "default")

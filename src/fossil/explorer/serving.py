@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from fossil.errors import FossilError, RunError
 from fossil.explorer.asking import Query, RefusedError
 from fossil.printable import printable
+from fossil.runs.interrupts import Interrupts, hearing_interrupts
 
 ADDRESS = "127.0.0.1"
 
@@ -88,6 +89,7 @@ class Server(ThreadingHTTPServer):
         self.routes: Routes = {}
         self.token = secrets.token_urlsafe(18)
         self._slots = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._interrupts = Interrupts()
         try:
             super().__init__((ADDRESS, port), _Handler)
         except OSError as error:
@@ -97,9 +99,20 @@ class Server(ThreadingHTTPServer):
             ) from error
 
     def serve(self, routes: Routes) -> None:
-        """Answer until `shutdown` is called from another thread, or Ctrl-C."""
+        """Answer until `shutdown` is called from another thread.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP, heard between two requests: raised at once, it could hit upon
+                code that lets no error through, and be lost.
+        """
         self.routes = routes
-        self.serve_forever(poll_interval=0.1)
+        with hearing_interrupts(self._interrupts):
+            self.serve_forever(poll_interval=0.1)
+
+    def service_actions(self) -> None:
+        """End where somebody asked for it; called between two requests, and while there is none."""
+        if self._interrupts.heard:
+            raise KeyboardInterrupt
 
     @property
     def address(self) -> str:

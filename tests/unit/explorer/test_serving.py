@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import socketserver
 import threading
@@ -246,3 +247,29 @@ def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.Monk
         with pytest.raises(RuntimeError):
             server.process_request(None, None)
         assert server._slots.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_not_lost_in_code_that_lets_no_error_through(number: signal.Signals) -> None:
+    class Silent:
+        def __del__(self) -> None:  # whatever is raised in here, Python drops
+            signal.raise_signal(number)
+
+    class Struck(Server):
+        rounds = 0
+
+        def service_actions(self) -> None:
+            self.rounds += 1
+            if self.rounds == 1:
+                Silent()
+            super().service_actions()
+
+    with Struck() as server:
+        end = threading.Timer(20, server.shutdown)
+        end.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                server.serve(ROUTES)
+        finally:
+            end.cancel()
+        assert server.rounds == 1
