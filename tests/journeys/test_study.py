@@ -158,16 +158,18 @@ def test_two_commands_on_one_store_share_the_work(tmp_path: Path, played: tuple[
 
 
 def outside_package(folder: Path) -> dict[str, str]:
-    """Install two methods: one whose process dies, one that fails; return the environment that finds them."""
+    """Install methods whose process dies, that fail, and whose steps are slow; return the environment for them."""
     (folder / "site" / "trouble-1.0.dist-info").mkdir(parents=True)
     (folder / "site" / "trouble-1.0.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: trouble\nVersion: 1.0\n"
     )
     (folder / "site" / "trouble-1.0.dist-info" / "entry_points.txt").write_text(
-        "[fossil.methods]\ndeadly = trouble:Deadly\nfaulty = trouble:Faulty\n"
+        "[fossil.methods]\ndeadly = trouble:Deadly\nfaulty = trouble:Faulty\nslow = trouble:Slow\n"
     )
     (folder / "site" / "trouble.py").write_text(
-        "import os, signal\n"
+        "import os, signal, time\n"
+        "from pathlib import Path\n"
+        "from fossil.methods.dgi import DGI\n"
         "from fossil.methods.untrained import Features\n"
         "class Deadly(Features):\n"
         "    name, title = 'deadly', 'Deadly'\n"
@@ -177,6 +179,12 @@ def outside_package(folder: Path) -> dict[str, str]:
         "    name, title = 'faulty', 'Faulty'\n"
         "    def prepare(self, graph, device):\n"
         "        raise ZeroDivisionError('by seven')\n"
+        "class Slow(DGI):\n"
+        "    name, title = 'slow', 'Slow'\n"
+        "    def step(self, prepared, random):\n"
+        "        Path(__file__).with_name(f'{os.getpid()}.step').touch()\n"
+        "        time.sleep(600)\n"
+        "        yield from super().step(prepared, random)\n"
     )
     return {"PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
 
@@ -195,11 +203,14 @@ def test_a_method_that_fails_or_kills_its_process_is_in_the_table_and_stops_nobo
     assert failed["deadly"]["failed"].startswith("Its process was ended 2 times (signal 9)")
 
 
-def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(tmp_path: Path) -> None:
-    file = study(tmp_path, METHODS.replace("epochs: 2,", "epochs: 2000000,"))
+@pytest.mark.parametrize("method", ["dgi", "slow"])  # steps that are waited for, and a first one that is given up
+def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(tmp_path: Path, method: str) -> None:
+    methods = METHODS.replace("epochs: 2,", "epochs: 2000000,").replace("method: dgi", f"method: {method}")
+    file = study(tmp_path, methods)
     process = subprocess.Popen(
         [*PROGRAM, "study", "run", str(file), "--device", "cpu", "--jobs", "2"],
-        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=environment() | outside_package(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )  # fmt: skip
     running: list[int] = []
@@ -208,7 +219,8 @@ def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(tmp_path: Path) -> Non
         claims = (tmp_path / "small.results" / "claims").glob("*.lock")
         about = [json.loads(path.read_text() or "{}") for path in claims]
         running = [one["pid"] for one in about if "DGI" in one.get("what", "")]
-        if len(running) == 2 or process.poll() is not None:
+        in_step = len(list((tmp_path / "site").glob("*.step"))) if method == "slow" else 2
+        if len(running) == in_step == 2 or process.poll() is not None:
             break
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import torch
 
@@ -73,12 +75,18 @@ def _live(pipe: Connection, plan: StudyPlan, folder: Path, root: Path, options: 
     """Work in a process of one's own, until all is done or the parent is gone."""
     os.setsid()  # Ctrl-C is for the parent, which then ends its children
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end_at_once)
     threading.Thread(target=_die_with_the_parent, daemon=True).start()
     torch.set_num_threads(options.threads or 1)
     try:
         work(plan, Graphs(plan.study, folder), Store(root), options, _Messenger(pipe), place)
     except FossilError as error:
         pipe.send(("error", error.what, error.remedy))
+
+
+def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
+    """End without a word: the parent, which asks for it, says what is kept, and the training under way is not."""
+    os._exit(128 + number)
 
 
 def _die_with_the_parent() -> None:
