@@ -62,3 +62,8 @@ class Treatment(Settings):
     def of(cls, given: Treatment | Mapping[str, Any] | None) -> Treatment | None:
         """Return what a caller gave as a treatment, whether it is one already or names some of its settings."""
         return given if given is None or isinstance(given, Treatment) else cls.build(given)
+
+    @property
+    def of_cells(self) -> list[str]:
+        """Names of what was asked about empty cells, which only tables have."""
+        return [name for name in ("missing", "missing_indicator") if getattr(self, name) != getattr(Treatment(), name)]

@@ -26,6 +26,7 @@ Scale: TypeAlias = Literal["auto", "standard", "none"]
 
 LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
+MINUS_ONE = ("-1", "-1.0")
 FEW_CODES = range(3, 11)  # so many distinct whole numbers may be codes
 _OTHER_NUMBER = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d+([.,]\d+)*\s*%")  # 0,5 and 1,234.5 and 12 %
 FILLING = "Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {}=drop."
@@ -106,7 +107,9 @@ def encode_table(table: NodeTable, choices: ColumnChoices | None = None) -> Enco
     label = choices.label or plan.label_column
     labels, label_names = None, tuple[str, ...]()
     if label in table.columns and label is not None:
-        labels, label_names = encode_labels(cell_texts(table.columns[label]))
+        texts = cell_texts(table.columns[label])
+        labels, label_names = encode_labels(texts)
+        findings += minus_one_finding(Counter(texts))
     elif choices.label is not None:
         raise _unknown_column(table, choices.label)
     return EncodedTable(plan, features, names, labels, label_names, findings)
@@ -321,6 +324,13 @@ def _possible_codes(table: NodeTable, plan: EncodingPlan, choices: ColumnChoices
         if may_be_codes(np.unique(values[~gaps]), len(values)):
             names.append(column.name)
     return codes_finding(names)
+
+
+def minus_one_finding(counts: Mapping[str, int]) -> tuple[Finding, ...]:
+    """Return the finding about nodes whose class is -1, which stands for an unknown class elsewhere."""
+    nodes = sum(count for text, count in counts.items() if text in MINUS_ONE)
+    what = "kept as a class of its own; where it means unknown, leave the cell empty"
+    return (Finding("nodes of class -1", nodes, what),) if nodes else ()
 
 
 def may_be_codes(distinct: Array, rows: int) -> bool:

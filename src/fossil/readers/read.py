@@ -124,7 +124,7 @@ def _read(source: Any, request: Request) -> Found:
             remedy="Give that with a node table alone.",
         )
     if not reader.has_columns:
-        _refuse_column_choices(request.choices, _kind_of(source))
+        _refuse_column_choices(request, _kind_of(source))
     return reader.read(source, request)
 
 
@@ -134,7 +134,8 @@ def _kind_of(source: Any) -> str:
     return "converted graph" if source.is_dir() else f"{source.suffix} file"
 
 
-def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
+def _refuse_column_choices(request: Request, what: str) -> None:
+    choices = request.choices
     if choices.plan is not None and choices.plan.columns:
         raise GraphError(
             f"This {what} has a feature matrix, but the plan to apply encodes columns.",
@@ -143,6 +144,11 @@ def _refuse_column_choices(choices: ColumnChoices, what: str) -> None:
     if choices.roles or choices.label:
         raise GraphError(
             f"This {what} has a feature matrix, no columns to choose from.", remedy="Leave out column roles."
+        )
+    if request.treatment.of_cells:
+        raise GraphError(
+            f"This {what} has a feature matrix, which has no empty cells to fill ({request.treatment.of_cells[0]}).",
+            remedy="Leave that out; it is for tables.",
         )
 
 

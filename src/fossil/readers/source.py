@@ -44,7 +44,7 @@ def open_graph(source: Any, *, treatment: Treatment | Mapping[str, Any] | None =
             f"{source!r} is neither a catalogue name nor an existing path.",
             remedy="Check the spelling of the path." if _looks_like_a_path(source) else nearest(name, catalog.names()),
         ) from None
-    given = sorted(key for key, value in options.items() if value)
+    given = sorted(key for key, value in options.items() if value) + (treatment.of_cells if treatment else [])
     if given:
         raise GraphError(
             f"{given[0]!r} does not apply to the catalogue graph {entry.name!r}.", remedy="It is for your own files."

@@ -36,17 +36,20 @@ class RunConfig:
     fingerprint: str
     source: str = ""
     treatment: Treatment = field(default_factory=Treatment)
+    version: int = 1
+    """Of the method; trainings of two versions give different numbers."""
 
     @property
     def identity(self) -> str:
         """Hash of all that the trained weights depend on; epochs, device and bookkeeping are left out."""
-        parts: list[Any] = [self.method, self.settings.model_dump(), self.training.precision, self.seed]
+        parts: list[Any] = [self.method, self.version, self.settings.model_dump(), self.training.precision, self.seed]
         parts += [self.fingerprint, *(f"{name} {value}".replace("_", "-") for name, value in self._sampling().items())]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def flat(self) -> dict[str, Any]:
         """Return by name what two runs of one folder must agree on."""
-        named = {"method": self.method, "seed": self.seed, "precision": self.training.precision}
+        named = {"method": self.method, "version": self.version}
+        named |= {"seed": self.seed, "precision": self.training.precision}
         return named | {"sampled": self.is_sampled} | self._sampling() | self.settings.model_dump()
 
     def _sampling(self) -> dict[str, int]:
@@ -68,6 +71,7 @@ class RunConfig:
         return {
             "format": FORMAT,
             "method": self.method,
+            "version": self.version,
             "preset": self.preset,
             "seed": self.seed,
             "graph": {"name": self.graph, "fingerprint": self.fingerprint, "source": self.source},
@@ -114,19 +118,29 @@ class RunConfig:
             fingerprint=_text(values["graph"]["fingerprint"]),
             source=_text(values["graph"]["source"]),
             treatment=Treatment.build(_mapping(values["treatment"])),
+            version=_count(values.get("version", 1)),
         )
 
 
 def fingerprint(graph: Graph, kind: Kind) -> str:
-    """Return what tells this graph from others; its labels count where they are trained on."""
+    """Return what tells this graph from others; its labels and published splits count where they are trained on."""
     if graph.labels is None or not kind.needs_labels:
         return graph.fingerprint
-    return hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes()).hexdigest()[:16]
+    digest = hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes())
+    for name, parts in sorted(graph.published_splits.items()):
+        digest.update(f"{name}{parts.shape}".encode() + parts.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{_brief(value)} in place of a word")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise TypeError(f"{_brief(value)} in place of a version, which is 1 or more")
     return value
 
 

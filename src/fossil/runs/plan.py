@@ -124,6 +124,7 @@ def plan_run(
         fingerprint=fingerprint(graph, kind),
         source=str(source) if isinstance(source, str | Path) else type(source).__name__,
         treatment=treatment or Treatment(),
+        version=kind.version,
     )
     return Plan(loaded, kind, run, None if out is None else Path(out), resume, force)
 

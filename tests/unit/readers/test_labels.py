@@ -12,6 +12,8 @@ from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.readers.arrays import class_labels
 from fossil.readers.npz import read_npz
+from fossil.readers.read import read_graph
+from fossil.runs.conversion import convert
 
 RING = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
 
@@ -46,6 +48,17 @@ def test_numbers_of_named_classes_stay(tmp_path: Path) -> None:
     graph = labelled(tmp_path, [0, 2, 2, -1], class_names=np.array(["red", "green", "blue"]))
     assert graph.labels is not None and graph.labels.tolist() == [0, 2, 2, -1]
     assert graph.label_names == ("red", "green", "blue")
+
+
+@pytest.mark.parametrize("minus_one", ["-1", "-1.0"])
+def test_a_table_says_that_minus_one_is_a_class(tmp_path: Path, minus_one: str) -> None:
+    folder = tmp_path / "town"
+    folder.mkdir()
+    (folder / "nodes.csv").write_text(f"id,age,label\na,1,{minus_one}\nb,2,0\nc,3,\nd,5,{minus_one}\n")
+    (folder / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\n")
+    for graph in (read_graph(folder).graph, convert(folder, tmp_path / "graph")):
+        assert graph.labels is not None and np.asarray(graph.labels).tolist() == [0, 1, -1, 0]
+        assert [one.count for one in graph.findings if one.kind == "nodes of class -1"] == [2]
 
 
 @pytest.mark.parametrize("labels", [[0, 1, -100, 0], [0.0, -100.0, np.nan, 1.0], [[0, 1], [1, -100], [0, 0], [1, 1]]])

@@ -16,6 +16,7 @@ from fossil.graph.findings import Treatment
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.npz import write_npz
 from fossil.readers.read import read_graph
+from fossil.readers.source import open_graph
 from fossil.readers.structural_features import STRUCTURAL_NAMES
 
 NODES = "id,age,kind,label\na,1,x,p\nb,2,y,q\nc,3,x,p\n"
@@ -101,6 +102,16 @@ def test_column_choices_need_columns(folder: Path, tmp_path: Path) -> None:
             read_graph(source, roles={"age": "drop"})
         with pytest.raises(GraphError, match="edge table"):
             read_graph(source, edges=folder / "edges.csv")
+
+
+@pytest.mark.parametrize("asked", [{"missing": "median"}, {"missing_indicator": True}])
+def test_filling_of_empty_cells_needs_a_table(folder: Path, tmp_path: Path, asked: dict[str, object]) -> None:
+    write_npz(tmp_path / "people.npz", read_graph(folder).graph)
+    with pytest.raises(GraphError, match=f"npz file .* no empty cells to fill \\({next(iter(asked))}"):
+        read_graph(tmp_path / "people.npz", treatment=asked)
+    with pytest.raises(GraphError, match=f"'{next(iter(asked))}' does not apply to the catalogue graph 'digits'"):
+        open_graph("digits", treatment=asked)
+    assert read_graph(folder, treatment=asked).graph.num_nodes == 3
 
 
 def test_roles_and_label_reach_the_plan(folder: Path) -> None:

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import yaml
 
+from fossil.graph.graph import Graph
 from fossil.methods.fossil.settings import FossilSettings
-from fossil.runs.config import RunConfig
+from fossil.methods.registry import get_method
+from fossil.runs.config import RunConfig, fingerprint
 from fossil.training.trainer import TrainingSettings
 
 CONFIG = RunConfig("fossil", "paper", FossilSettings(alpha=0.3), TrainingSettings(), 7, "town", "abc", "./town")
@@ -20,6 +24,7 @@ def test_configuration_survives_yaml() -> None:
     ("change", "same"),
     [
         ({"seed": 8}, False),
+        ({"version": 2}, False),
         ({"method": "fossil_v2"}, False),
         ({"fingerprint": "abd"}, False),
         ({"settings": FossilSettings(alpha=0.4)}, False),
@@ -30,3 +35,32 @@ def test_configuration_survives_yaml() -> None:
 )
 def test_identity_is_what_the_weights_depend_on(change: dict[str, object], same: bool) -> None:
     assert (replace(CONFIG, **change).identity == CONFIG.identity) is same  # type: ignore[arg-type]
+
+
+def test_a_configuration_without_a_version_is_of_the_first() -> None:
+    values = CONFIG.to_dict()
+    assert values.pop("version") == 1
+    assert RunConfig.from_dict(values) == CONFIG
+
+
+def test_fingerprint_counts_labels_and_splits_where_they_are_trained_on() -> None:
+    graph = tiny_graph()
+    others = [
+        replace(graph, labels=np.array([0, 1, 1])),
+        replace(graph, published_splits={"public": np.array([[1, 0, 2]])}),
+        replace(graph, published_splits={}),
+    ]
+    supervised, free = get_method("fs_gcn"), get_method("fossil")
+    assert len({fingerprint(each, supervised) for each in (graph, *others)}) == 4
+    assert {fingerprint(each, free) for each in (graph, *others)} == {graph.fingerprint}
+
+
+def tiny_graph() -> Graph:
+    return Graph(
+        "three",
+        sp.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32)),
+        np.eye(3, dtype=np.float32),
+        np.arange(3),
+        np.array([0, 1, 0]),
+        published_splits={"public": np.array([[0, 1, 2]])},
+    )

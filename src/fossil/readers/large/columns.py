@@ -7,6 +7,7 @@ one column in a file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from fossil.readers.planning import (
     codes_finding,
     holds_lists,
     may_be_codes,
+    minus_one_finding,
     nothing_to_fill_with,
     refuse_other_numbers,
     settled_roles,
@@ -115,11 +117,13 @@ class _Planning:
         self.troubles.raise_any()
         columns = self._scaled(columns, measures)
         label = next((name for name in self.names if roles[name] == "label"), None)
-        classes: tuple[str, ...] = ()
+        classes, findings = tuple[str, ...](), self._codes(columns, measures)
         if label is not None:
-            classes = encode_labels(list(looks[label].counts or ()))[1]
+            counts = looks[label].counts or Counter[str]()
+            classes = encode_labels(list(counts))[1]
+            findings += minus_one_finding(counts)
         # Features on disk are dense, so that a row is found without reading others.
-        return LargePlan(EncodingPlan(tuple(columns), sparse=False), classes, self._codes(columns, measures))
+        return LargePlan(EncodingPlan(tuple(columns), sparse=False), classes, findings)
 
     def _look(self, roles: dict[str, ColumnRole]) -> dict[str, Look]:
         """Look at columns of texts that nobody declared, and count categories and classes."""
