@@ -140,11 +140,11 @@ def withdraw_summary(path: Path) -> None:
 
 
 def withdraw_results(path: Path) -> None:
-    """Mark the run in `path` as unfinished, before its weights change: its summary and scores no longer hold."""
+    """Mark the run in `path` as unfinished, before its weights change: its summary, scores and map no longer hold."""
     withdraw_summary(path)
     with writing(path):
-        for scores in path.glob("scores-*.json"):
-            scores.unlink()
+        for old in (*path.glob("scores-*.json"), path / "map.png"):
+            old.unlink(missing_ok=True)
 
 
 def digests(path: Path) -> dict[str, str]:

@@ -49,7 +49,7 @@ def test_force_removes_the_configuration_last(tmp_path: Path, monkeypatch: pytes
 def test_withdrawing_results_keeps_what_is_needed_to_go_on(tmp_path: Path) -> None:
     withdraw_results(some_run(tmp_path))
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == set(FILES) - {"summary.json"}
+    assert left == set(FILES) - {"summary.json", "map.png"}
 
 
 def test_embeddings_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
