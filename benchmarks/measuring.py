@@ -148,8 +148,14 @@ class Ledger:
     def obtain(self, wanted: Record, measure: Callable[[], Record]) -> Record | None:
         """Return the record of what is wanted: the one known, or a new one, which is written; None if time is up."""
         known = self.known_record(wanted)
-        if known is not None or time.perf_counter() > self.deadline:
-            return known
+        return known if known is not None or self.late() else self.keep(wanted, measure)
+
+    def late(self) -> bool:
+        """Return whether the time for further measurements is over."""
+        return time.perf_counter() > self.deadline
+
+    def keep(self, wanted: Record, measure: Callable[[], Record]) -> Record:
+        """Measure what is wanted, write its record and return it."""
         # A step that could not be captured, or ran in less memory than it wanted, says so in a warning.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FossilWarning)

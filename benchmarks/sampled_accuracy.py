@@ -54,9 +54,12 @@ def main() -> None:
         how = arguments.device, arguments.precision, arguments.threads
         work = {pool.submit(measured, each, *how): each for each in missing}
         for done in as_completed(work):
-            record = ledger.obtain(work[done], done.result)
-            if record is None:  # time is up
-                break
+            if ledger.late():  # what has begun is waited for and kept
+                for each in work:
+                    each.cancel()
+            if done.cancelled():
+                continue
+            record = ledger.keep(work[done], done.result)
             records.append(record)
             names = [str(record[name]) for name in ("graph", "method", "encoder", "fan_out")]
             print(f"{' '.join(names)}: {record['accuracy']:.4f}", flush=True)

@@ -42,8 +42,10 @@ class RunConfig:
     @property
     def identity(self) -> str:
         """Hash of all that the trained weights depend on; epochs, device and bookkeeping are left out."""
-        parts: list[Any] = [self.method, self.version, self.settings.model_dump(), self.training.precision, self.seed]
+        parts: list[Any] = [self.method, self.settings.model_dump(), self.training.precision, self.seed]
         parts += [self.fingerprint, *(f"{name} {value}".replace("_", "-") for name, value in self._sampling().items())]
+        if self.version > 1:  # checkpoints from before there were versions are of the first
+            parts.append(f"version {self.version}")
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def flat(self) -> dict[str, Any]:

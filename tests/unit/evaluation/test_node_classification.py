@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import normalize
@@ -298,3 +299,18 @@ def test_progress_rises_to_one_over_all_groups_of_splits(name, noisy, monkeypatc
     assert shares == sorted(shares)
     assert len(shares) >= 30
     assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(("name", "probe"), [("paper", "logistic.fit_probe"), ("released", "adam.fit_adam_probe")])
+def test_a_probe_that_runs_out_of_memory_says_of_what_and_where(name, probe, noisy, monkeypatch):
+    rows, labels = noisy
+
+    def fail(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 40.00 MiB.")
+
+    monkeypatch.setattr(f"fossil.evaluation.probes.{probe}", fail)
+    with pytest.raises(
+        EvaluationError, match=f"{name}' to 240 vectors of 30 numbers ran out of memory on cpu"
+    ) as caught:
+        score(rows, labels, protocol(name), graph_name="mine", seeds=[0])
+    assert "--device" in caught.value.remedy

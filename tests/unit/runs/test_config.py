@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +43,12 @@ def test_a_configuration_without_a_version_is_of_the_first() -> None:
     values = CONFIG.to_dict()
     assert values.pop("version") == 1
     assert RunConfig.from_dict(values) == CONFIG
+
+
+def test_checkpoints_from_before_there_were_versions_are_of_the_first() -> None:
+    parts = ["fossil", CONFIG.settings.model_dump(), "float32", 7, "abc"]
+    expected = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    assert CONFIG.identity == expected
 
 
 def test_fingerprint_counts_labels_and_splits_where_they_are_trained_on() -> None:

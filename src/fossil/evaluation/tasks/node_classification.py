@@ -234,6 +234,8 @@ def fitted(
     progress: Progress,
 ) -> Iterator[tuple[int, Split, list[float], Array]]:
     """Yield every split with the candidates that were fitted on its training nodes, and what each says of all nodes."""
+    from fossil.training.capabilities import lack_of_memory_as
+
     forms = _forms(embedding, protocol.rows)
     fit = _fit_strengths if protocol.probe == "logistic" else _fit_adam
     for group in _groups(embedding, labels, [split for _, split in splits], protocol):
@@ -241,11 +243,21 @@ def fitted(
         fitted = []
         for number, form in enumerate(forms):
             told = partial(_tell, progress, group, len(splits), number, len(forms))
-            fitted.append(fit(form, labels, chunk, protocol, device, told))
+            with lack_of_memory_as(_too_large(form, protocol, device)):
+                fitted.append(fit(form, labels, chunk, protocol, device, told))
         candidates = [candidate for of_form, _ in fitted for candidate in of_form]
         predictions = np.concatenate([of_form for _, of_form in fitted], axis=1)
         for (seed, split), predicted in zip(chunk, predictions, strict=True):
             yield seed, split, candidates, predicted
+
+
+def _too_large(vectors: Array, protocol: Protocol, device: str) -> EvaluationError:
+    count, width = vectors.shape
+    return EvaluationError(
+        f"Fitting the probe of protocol {protocol.name!r} to {count:,} vectors of {width:,} numbers ran out of memory "
+        f"on {device}.",
+        remedy="Score when less else is at work there, or on another device (--device).",
+    )
 
 
 def validation_of(predicted: Array, labels: Array, split: Split) -> Array:
