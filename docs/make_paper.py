@@ -63,7 +63,7 @@ ITEMS = (
     Item("geom_gcn_splits", "Not in the paper: `fossil_channels` on ten splits of the literature."),
     Item("ablation_channels", "Not in the paper: what each part of `fossil_channels` is worth."),
     Item("held_out", "Not in the paper: graphs that were named before anything was trained on them.\nBefore the first "
-         "command: `python studies/held_out_tables.py`, which makes the tables of two of them."),
+         "command: `python studies/held_out_tables.py`, which makes their tables."),
     Item("search_fossil", "Settings of FOSSIL searched here as the paper searched its own, 100 trials on each of two "
          "graphs.\nBefore the first command: `fossil study search` and `fossil study freeze` of the same file."),
 )  # fmt: skip
@@ -156,7 +156,8 @@ def circumstances(results: Results) -> str:
     imported = sorted({record.imported for record in records if record.imported})
     if imported:
         count = sum(bool(record.imported) for record in records)
-        text += f" {count:,} of the records were taken over from {', '.join(f'`{name}`' for name in imported)}."
+        said = "One of the records was" if count == 1 else f"{count:,} of the records were"
+        text += f" {said} taken over from {', '.join(f'`{name}`' for name in imported)}."
     failed = [cell for cell in each_once(results.plan.cells) if results.state(cell) == "failed"]
     if failed:
         text += f" {len(failed)} failed; the reasons stand below the tables."

@@ -37,10 +37,19 @@ def test_exported_records_come_back_and_spare_their_trainings(tmp_path: Path, el
     file = write(elsewhere, methods=[DGI], seeds=3)
     said, again = taken(file, path)
     assert said == "2 taken, 0 there already, 2 not asked for by this study"
-    assert again.records == {
-        key: replace(results.records[key], imported="small.jsonl") for key in again.records
-    }  # fmt: skip
+    assert again.records == {key: results.records[key] for key in again.records}
     assert len(again.records) == 2 and len(trained(file)) == 1  # the third encoder
+
+
+def test_records_of_another_study_keep_the_name_of_the_first_file_they_came_from(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    path = export_records(run(write(tmp_path, methods=[DGI], seeds=1)), tmp_path)
+    _, second = taken(write(elsewhere, name="second", methods=[DGI], seeds=1), path)
+    _, third = taken(write(elsewhere, name="third", methods=[DGI], seeds=1), export_records(second, tmp_path))
+    _, back = taken(write(elsewhere, name="third", methods=[DGI], seeds=1, store="anew"), tmp_path / "second.jsonl")
+    for results in (second, third, back):
+        assert [record.imported for record in results.records.values()] == ["small.jsonl"]
 
 
 def test_what_is_there_stays_and_scores_that_it_lacks_are_added(tmp_path: Path, elsewhere: Path) -> None:
