@@ -51,6 +51,16 @@ def vectors_of(folder: Path) -> dict[str, np.ndarray]:
         return dict(zip(stored["ids"].tolist(), stored["vectors"], strict=True))
 
 
+def test_a_plan_says_what_training_would_take_and_writes_nothing(place: Path) -> None:
+    before = sorted(place.iterdir())
+    done = here("embed", "town", "--plan", "--epochs", "5", *QUICK, cwd=place)
+    assert done.status == 0, done.err
+    assert "this is a plan, and nothing is trained" in done.out and "a step, measured" in done.out
+    assert sorted(place.iterdir()) == before
+    refused = here("embed", "town", cwd=place)
+    assert refused.status == 2 and "There is no folder to write to." in refused.err and "--out DIR" in refused.err
+
+
 def test_vectors_are_keyed_by_the_ids_of_the_table(place: Path) -> None:
     import pandas as pd
 

@@ -32,8 +32,11 @@ def command(
         help="A catalogue name (see `fossil data list`), or a path: a folder with nodes.csv and edges.csv, "
         "a node table, or another format (see `fossil data formats`).",
     ),
-    out: Path = typer.Option(
-        ..., "--out", "-o", help="Folder to write; an existing run is never overwritten without --force."
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        help="Folder to write; an existing run is never overwritten without --force. Only --plan needs none.",
     ),
     method: str = typer.Option(
         DEFAULT_METHOD,
@@ -112,10 +115,11 @@ def command(
     if trained is not None:
         refuse_ranks(ranks, "--run")
         _refuse_settled(context)
-        return _use(console, trained, source, reading.edges, out, device, attach=attach, force=force)
+        return _use(console, trained, source, reading.edges, _named(out), device, attach=attach, force=force)
+    out = out if plan_only else _named(out)
     if attach:
         raise SettingError("--attach needs a trained run.", remedy="Name it with --run DIR.")
-    if picture:
+    if picture and out is not None:
         from fossil.report.map import check_map, draw_map
 
         check_map(out / "map.png", force=True)
@@ -154,10 +158,16 @@ def command(
         return None
     console.print(plan.describe())
     result = fit(plan, LiveReporter(console), wanted, ranks)
-    if picture:
+    if picture and out is not None:
         draw_map(out / "map.png", result)
     show_result(console, result)
     return None
+
+
+def _named(out: Path | None) -> Path:
+    if out is None:
+        raise SettingError("There is no folder to write to.", remedy="Name one with --out DIR.")
+    return out
 
 
 def _refuse_settled(context: typer.Context) -> None:
