@@ -2,6 +2,7 @@
 
     python benchmarks/ranks.py
     python benchmarks/ranks.py --methods fossil_v2 --nodes 20000 --processes 1 2 4 --steps 20
+    python benchmarks/ranks.py --nodes 20000 --fan-out 5     # steps on samples
 
 Every process has one thread (`--threads`), and one process with as many threads as there are processes stands beside
 them: what the same cores do without this. Processes that are more than the cores share them, and cannot be faster for
@@ -26,6 +27,7 @@ import numpy as np
 from fossil.datasets.synthetic import csbm
 from fossil.methods.registry import get_method
 from fossil.runs.plan import resolve_settings
+from fossil.sampling.store import GraphStore
 from fossil.settings import parse_assignments
 from fossil.training.devices import resolve_device
 from fossil.training.distributed import exit_process, process_group
@@ -45,6 +47,7 @@ def main() -> None:
     made.add_argument("--features", type=int, default=128)
     made.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     made.add_argument("--steps", type=int, default=15)
+    made.add_argument("--fan-out", type=int, help="steps on samples, with so many neighbours of a node; 0 for all")
     made.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE", help="settings")
     made.add_argument("--out", type=Path, help="where a launched process writes what it found (the script's own use)")
     arguments = made.parse_args()
@@ -52,7 +55,7 @@ def main() -> None:
     wanted: Record = {
         name: getattr(arguments, name) for name in ("nodes", "features", "steps", "seed", "device", "precision")
     }
-    wanted["set"] = parse_assignments(arguments.assignments)
+    wanted |= {"set": parse_assignments(arguments.assignments), "fan_out": arguments.fan_out}
     if arguments.out is not None:
         train(wanted | {"method": arguments.methods[0]}, arguments.out)
         exit_process()
@@ -60,7 +63,7 @@ def main() -> None:
     for number in arguments.processes:
         if number > 1:
             cases += [(1, number), (number, arguments.threads)] if device.type == "cpu" else [(number, 1)]
-    ledger = Ledger(arguments, ("method", "nodes", "features", "steps", "set", "processes", "threads_each"))
+    ledger = Ledger(arguments, ("method", "nodes", "features", "steps", "set", "fan_out", "processes", "threads_each"))
     for method in arguments.methods:
         with tempfile.TemporaryDirectory() as folder:
             records = []
@@ -81,6 +84,8 @@ def launched(case: Record, folder: Path) -> Record:
     script = [__file__, "--out", str(out), "--methods", case["method"], "--threads", str(case["threads_each"])]
     for name in ("nodes", "features", "steps", "seed", "device", "precision"):
         script += [f"--{name}", str(case[name])]
+    if case["fan_out"] is not None:
+        script += ["--fan-out", str(case["fan_out"])]
     if case["set"]:
         script += ["--set", *(f"{name}={json.dumps(value)}" for name, value in case["set"].items())]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(case["processes"])]
@@ -106,7 +111,9 @@ def train(case: Record, out: Path) -> None:
         ranks = processes.join(case["device"])
         device = resolve_device(case["device"])
         method = kind.build(kind.complete(config, graph, case["seed"]), graph.num_features, case["seed"]).to(device)
-        prepared = method.prepare(graph, device)
+        prepared = whole = method.prepare(graph, device)
+        if case["fan_out"] is not None:
+            prepared = method.prepare_sampled(GraphStore.of(graph, method.sights), device, case["fan_out"] or None)
         trainer = Trainer(method, prepared, case["seed"], device, case["precision"], ranks=ranks)
         ends: list[tuple[float, float]] = []
 
@@ -118,7 +125,7 @@ def train(case: Record, out: Path) -> None:
         trainer.close()
     if ranks.leads:
         step, used = (1e3 * np.median(np.diff(ends, axis=0)[WARM_UP - 1 :], axis=0)).tolist()
-        np.save(out.with_suffix(".npy"), method.eval().encode(prepared).on_host().vectors.numpy())
+        np.save(out.with_suffix(".npy"), method.eval().encode(whole).on_host().vectors.numpy())
         out.with_suffix(".json").write_text(json.dumps({"step_ms": step, "processor_ms": used}))
 
 

@@ -13,11 +13,13 @@ from fossil.errors import GraphError
 from fossil.graph.channels import Channel, operator
 from fossil.graph.graph import Graph
 from fossil.ops.activation import biased_activation
-from fossil.ops.features import FeatureMatrix
+from fossil.ops.features import FeatureMatrix, FeatureShare
+from fossil.ops.ranks import all_gather, ranks
 from fossil.ops.rows import rows_of
 from fossil.ops.sparse import SparseMatrix, leading
 from fossil.ops.svd import HasGram, right_singular_vectors
 from fossil.ops.unit import unit_vectors
+from fossil.sampling.neighbourhoods import part_around
 
 _ORDINARY = (2.0**-10, 2.0**20)  # largest features whose squares, and lengths of rows, float32 holds with ease
 _LARGEST_EXPONENT = 126  # of a power of two that float32 holds, and one by it
@@ -69,9 +71,17 @@ class ChannelTensors:
             matrix = self.operators[name]
             seen = self.seen(name)[matrix.row.long()].to(matrix.values.dtype)
             dropped = share * (1 - 1 / seen)
-            kept = torch.rand(matrix.values.shape, generator=random, device=random.device) >= dropped
+            kept = self.drawn(name, random) >= dropped
             operators[name] = matrix.with_values(matrix.values * kept / (1 - dropped))
         return replace(self, operators=operators)
+
+    def drawn(self, operator: str, random: torch.Generator) -> Tensor:
+        """Return a random number, at least 0 and below 1, for every entry of an operator."""
+        return torch.rand(self.operators[operator].num_entries, generator=random, device=random.device)
+
+    def joined(self, rows: Tensor) -> Tensor:
+        """Return what was encoded, of all nodes that the losses read."""
+        return rows
 
     def seen(self, operator: str) -> Tensor:
         """Return how many nodes each node sees along an operator."""
@@ -134,6 +144,47 @@ class ChannelBlock(ChannelTensors):
             matrix = matrix.next
             values = matrix.matmul(values)
         return values
+
+    def divided(self) -> ChannelBlock:
+        """Return the rank's share of the block; the block itself where one process works alone."""
+        among, count = ranks(), len(self.targets)
+        if among.world_size == 1:
+            return self
+        places = torch.arange(count, device=self.targets.device)[among.share(count)]
+        parts = {name: part_around(operator, places) for name, operator in self.operators.items()}
+        own = self.targets[places]
+        rims = {name: self.rims[name][part.nodes] for name, part in parts.items()}
+        read = torch.unique(torch.cat([own, *rims.values()]))
+        return ChannelShare(
+            features=FeatureShare(self.features, read),
+            operators={name: part.matrix for name, part in parts.items()},
+            targets=torch.searchsorted(read, own),
+            rims={name: torch.searchsorted(read, rim) for name, rim in rims.items()},
+            lengths={name: self.lengths[name][part.nodes[: part.matrix.shape[0]]] for name, part in parts.items()},
+            whole=self,
+            entries={name: part.entries for name, part in parts.items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelShare(ChannelBlock):
+    """The share of a block that one of several ranks encodes; what is drawn at random is drawn for the whole block.
+
+    Attributes:
+        whole: the block.
+        entries: places of the entries of each operator among those of the block's.
+    """
+
+    whole: ChannelBlock
+    entries: Mapping[str, Tensor]
+
+    def drawn(self, operator: str, random: torch.Generator) -> Tensor:
+        """Return the numbers that these entries have among all of the block's."""
+        return self.whole.drawn(operator, random)[self.entries[operator]]
+
+    def joined(self, rows: Tensor) -> Tensor:
+        """Return what all ranks encoded."""
+        return all_gather(rows, len(self.whole.targets))
 
 
 def seen_along(start: Tensor, channels: Sequence[Channel], graph: ChannelTensors) -> Tensor:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from fossil.ops.features import FeatureMatrix
+from fossil.nn.encoders import Branches
+from fossil.ops.features import FeatureMatrix, FeatureShare
+from fossil.ops.ranks import all_gather, ranks
 from fossil.ops.sparse import SparseMatrix
+from fossil.sampling.neighbourhoods import part_around
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,3 +34,38 @@ class GraphTensors:
     def num_nodes(self) -> int:
         """N."""
         return self.adjacency.shape[0]
+
+    def joined(self, branches: Branches) -> Branches:
+        """Return what was encoded, of all nodes that the losses read."""
+        return branches
+
+    def divided(self) -> GraphTensors:
+        """Return the rank's share of a block; the block itself where one process works alone."""
+        among, count = ranks(), self.num_nodes
+        if among.world_size == 1:
+            return self
+        places = torch.arange(count, device=self.adjacency.col.device)[among.share(count)]
+        propagation, read, _ = part_around(self.propagation, places)
+        adjacency = part_around(self.adjacency, places).matrix
+        return GraphShare(FeatureShare(self.features, read), adjacency, propagation, self.centrality, count)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphShare(GraphTensors):
+    """The share of a block that one of several ranks encodes. Centrality is that of all targets, as are fused rows.
+
+    Attributes:
+        targets: how many nodes all ranks encode together.
+    """
+
+    targets: int
+
+    def joined(self, branches: Branches) -> Branches:
+        """Return what all ranks encoded."""
+        if branches.feature is None:
+            return Branches(None, all_gather(branches.structure, self.targets))
+        width = branches.structure.shape[1]
+        feature, structure = all_gather(torch.cat([branches.feature, branches.structure], 1), self.targets).split(
+            width, 1
+        )
+        return Branches(feature.contiguous(), structure.contiguous())

@@ -60,11 +60,35 @@ class FeatureMatrix:
         data = self.data
         return FeatureMatrix(data[:rows] if isinstance(data, Tensor) else data.leading(rows, data.shape[1]))
 
+    def take(self, rows: Tensor) -> FeatureMatrix:
+        """Return the features of some nodes."""
+        data = self.data
+        return FeatureMatrix(data.index_select(0, rows) if isinstance(data, Tensor) else data.take(rows))
+
     @property
     def shape(self) -> tuple[int, int]:
         """(N, F)."""
         rows, columns = self.data.shape
         return rows, columns
+
+
+class FeatureShare(FeatureMatrix):
+    """Some rows of X, which lose under dropout what they lose as rows of X.
+
+    Args:
+        whole: X.
+        rows: which of it.
+    """
+
+    def __init__(self, whole: FeatureMatrix, rows: Tensor) -> None:
+        super().__init__(whole.take(rows).data)
+        self.whole, self.rows = whole, rows
+
+    def dropout(self, probability: float, random: torch.Generator | None) -> FeatureMatrix:
+        """Return the rows of X after dropout."""
+        if random is None or probability == 0:
+            return self
+        return self.whole.dropout(probability, random).take(self.rows)
 
 
 def dense_is_faster(features: Any, device: torch.device) -> bool:

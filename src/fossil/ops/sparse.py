@@ -47,6 +47,15 @@ class Indices(NamedTuple):
     transposed_col: Tensor
 
 
+def entries_of(crow: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the entries of some rows of a CSR pattern are, one row after the other, and their offsets."""
+    start, counts = crow[rows], crow[rows + 1] - crow[rows]
+    ends = counts.cumsum(0)
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), counts)
+    entries = torch.arange(len(owner), device=rows.device) + (start - ends + counts)[owner]
+    return entries, torch.cat([ends.new_zeros(1), ends])
+
+
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
     """A CSR pattern on a device with default values.
@@ -126,6 +135,11 @@ class SparseMatrix:
         """Return the first rows, which have entries in the first columns alone: a view of the same arrays."""
         entries = int(self.crow[rows])
         return SparseMatrix(self.crow[: rows + 1], self.col[:entries], self.values[:entries], (rows, columns))
+
+    def take(self, rows: Tensor) -> SparseMatrix:
+        """Return some rows."""
+        entries, crow = entries_of(self.crow, rows)
+        return SparseMatrix(crow, self.col[entries], self.values[entries], (len(rows), self.shape[1]))
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """Return the same pattern with other default values, keeping what was worked out about the pattern.

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from fossil.ops.sparse import SparseMatrix
+from fossil.ops.sparse import SparseMatrix, entries_of
 
 Scaling = Literal["sum", "mean", "symmetric"]
 """What an entry of an operator is: one, one by the degree of its row, or one by the root of both degrees."""
@@ -110,8 +110,35 @@ class Neighbourhood:
         return crow, joined(rows, self.col), joined(rows, self.row), weight
 
 
+class Part(NamedTuple):
+    """What some targets need of an operator that a block holds.
+
+    Attributes:
+        matrix: the operator, one matrix inside the other.
+        nodes: places of its columns among those of the whole, the targets first.
+        entries: places of its entries among those of the whole.
+    """
+
+    matrix: SparseMatrix
+    nodes: Tensor
+    entries: Tensor
+
+
+def part_around(operator: SparseMatrix, targets: Tensor) -> Part:
+    """Return what some targets, by their places, need of an operator that a block holds for all of its targets."""
+    hops, inner = 1, operator.inner
+    while inner is not None:
+        hops, inner = hops + 1, inner.inner
+    rows, columns = operator.shape
+    rim = operator.crow[-1:].expand(columns - rows)  # whose neighbours are not in the block
+    block = neighbourhood(Pattern(torch.cat([operator.crow, rim]), operator.col), targets, hops, None, None)
+    entries, _ = entries_of(operator.crow, block.nodes[: block.sizes[-2]])
+    found = SparseMatrix(block.crow, block.col, operator.values[entries], (block.sizes[-2], block.sizes[-1]))
+    return Part(_nested(found, block.sizes), block.nodes, entries)
+
+
 def neighbourhood(
-    pattern: Pattern, targets: Tensor, hops: int, fan_out: int | None, random: torch.Generator
+    pattern: Pattern, targets: Tensor, hops: int, fan_out: int | None, random: torch.Generator | None
 ) -> Neighbourhood:
     """Return the block around some nodes, where the pattern lies.
 
@@ -120,7 +147,7 @@ def neighbourhood(
         targets: distinct nodes.
         hops: L, at least one.
         fan_out: f, neighbours of a node at most; all when None.
-        random: what is drawn with it is drawn from.
+        random: what is drawn is drawn from it; None where there is no fan-out.
     """
     nodes, sizes = targets, [len(targets)]
     counts, columns, weights = [], [], []
@@ -143,7 +170,7 @@ def neighbourhood(
 
 
 def _neighbours(
-    pattern: Pattern, nodes: Tensor, fan_out: int | None, random: torch.Generator
+    pattern: Pattern, nodes: Tensor, fan_out: int | None, random: torch.Generator | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return how many neighbours of each node are shown, these neighbours one node after the other, and their d/f."""
     start, degree = pattern.crow[nodes], pattern.degree(nodes)
@@ -155,7 +182,7 @@ def _neighbours(
     weight = (degree.double() / shown.clamp_min(1))[owner]
     if fan_out is not None:
         # In float64, because float32 does not tell the neighbours of a large hub apart.
-        jitter = torch.rand(total, generator=random, device=random.device, dtype=torch.float64)
+        jitter = torch.rand(total, generator=random, device=nodes.device, dtype=torch.float64)
         drawn = ((place + jitter) * weight).long()
         place = torch.where((degree > shown)[owner], torch.minimum(drawn, degree[owner] - 1), place)
     return shown, pattern.col[start[owner] + place].long(), weight

@@ -94,20 +94,14 @@ class FeatureRows:
                 rows = (rows.double() * _inverse(rows.double().abs().sum(1))[:, None]).float()
             rows = rows.to(dtype)
             return FeatureMatrix(rows if self.scale == 1 else rows * self.scale)
-        asked = nodes.to(self.device)
-        crow, data = self.data.crow, self.data
-        counts = crow[asked + 1] - crow[asked]
-        ends = counts.cumsum(0)
-        owner = torch.repeat_interleave(torch.arange(len(asked), device=asked.device), counts)
-        entry = crow[asked][owner] + torch.arange(len(owner), device=asked.device) - (ends - counts)[owner]
-        values = data.values[entry]
+        found = self.data.take(nodes.to(self.device))
+        values = found.values
         if self.by_row:
-            totals = torch.zeros(len(asked), dtype=torch.float64, device=asked.device)
-            totals.index_add_(0, owner, values.double().abs())
-            values = (values.double() * _inverse(totals)[owner]).float()
-        offsets, values = torch.cat([ends.new_zeros(1), ends]), (values * self.scale).to(dtype)
-        crow, col, values = (part.to(device) for part in (offsets, data.col[entry], values))
-        return FeatureMatrix(SparseMatrix(crow, col, values, (len(asked), data.shape[1])))
+            totals = torch.zeros(len(nodes), dtype=torch.float64, device=values.device)
+            totals.index_add_(0, found.row, values.double().abs())
+            values = (values.double() * _inverse(totals)[found.row]).float()
+        crow, col, values = (part.to(device) for part in (found.crow, found.col, (values * self.scale).to(dtype)))
+        return FeatureMatrix(SparseMatrix(crow, col, values, found.shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from fossil.methods.fossil_channels import FossilChannels, FossilChannelsV2
 from fossil.methods.fossil_channels.method import ChannelGraph
 from fossil.nn.channels import ChannelTensors
 from fossil.ops.features import FeatureMatrix
+from fossil.ops.ranks import Ranks, divided_among
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.store import GraphStore
 
@@ -125,6 +126,22 @@ def test_edge_dropout_leaves_the_mean_of_what_a_node_sees() -> None:
     error = values.std(0) / len(values) ** 0.5
     assert ((values.mean(0) - exact).abs() <= 5 * error + 1e-12).all()
     assert exact.abs().max() > 10 * error.max()  # what is compared is not lost in what draws vary by
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_each_rank_encodes_its_share_as_one_process_would(directed: bool, sparse: bool) -> None:
+    graph = hub_graph(directed=directed, sparse=sparse)
+    method, _, part = make(graph, fan_out=2, dropout=0.5, edge_dropout=0.4)
+    nodes = torch.arange(2, 33)
+    whole, found = method.surroundings(part, nodes, random()), []
+    for rank in range(3):
+        with divided_among(Ranks(rank, 3)):
+            share = method.surroundings(part, nodes, random())
+        assert share.features.shape[0] < whole.features.shape[0]
+        found.append(method.view(share, random(2)))
+    assert [len(rows) for rows in found] == [11, 10, 10]
+    torch.testing.assert_close(torch.cat(found), method.view(whole, random(2)), rtol=0, atol=1e-12)
 
 
 def test_the_node_loss_over_all_nodes_needs_the_whole_graph() -> None:

@@ -18,6 +18,7 @@ from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil.stages import FossilGraph
 from fossil.nn.tensors import GraphTensors
 from fossil.ops.features import FeatureMatrix
+from fossil.ops.ranks import Ranks, divided_among
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.store import GraphStore
 
@@ -136,6 +137,37 @@ def test_dropout_of_a_node_is_the_same_for_all_who_see_it() -> None:
     # Covariances between nodes, which share neighbours.
     first, second = (torch.cov(each.flatten(1).T).diagonal(40) for each in (of_whole, of_part))
     assert torch.corrcoef(torch.stack([first, second]))[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"encoder": "gcn"},
+        {"aggregation": "symmetric", "generator": "gcn_embeddings"},
+        {"generator": "gat_features"},
+        {"generator": "feature_attention", "hidden": 5},
+    ],
+    ids=str,
+)
+def test_each_rank_encodes_its_share_as_one_process_would(changes: dict[str, Any], sparse: bool) -> None:
+    method, _, part = make(hub_graph(directed=True, sparse=sparse), fan_out=2, dropout=0.5, **changes)
+    nodes = torch.arange(2, 33)
+
+    def views(graph: GraphTensors) -> Tensor:
+        branches = method.encoder(graph.features, graph.propagation, random(2))
+        both = branches.leading(graph.num_nodes), method.generator(branches, graph, None)
+        return torch.cat([rows for view in both for rows in view[:2] if rows is not None], 1)
+
+    whole, found = method.surroundings(part, nodes, 3, random()), []
+    for rank in range(3):
+        with divided_among(Ranks(rank, 3)):
+            share = method.surroundings(part, nodes, 3, random())
+        assert share.features.shape[0] < whole.features.shape[0]
+        found.append(views(share))
+    assert [len(rows) for rows in found] == [11, 10, 10]
+    torch.testing.assert_close(torch.cat(found), views(whole), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("changes", [{}, {"encoder": "gcn"}, {"aggregation": "symmetric"}, {"hidden": 5}], ids=str)

@@ -10,7 +10,7 @@ import torch
 from fossil.graph.channels import operator
 from fossil.graph.structure import symmetric_normalized
 from fossil.ops.sparse import SparseMatrix
-from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood
+from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood, part_around
 from fossil.sampling.rows import ENTRIES, RowOperator, chunks, entries_at_once
 from fossil.sampling.store import FeatureRows
 from fossil.sampling.subgraphs import SubgraphSampler
@@ -46,6 +46,24 @@ def test_a_block_holds_the_neighbours_of_each_hop_and_nobody_else() -> None:
         reached |= {int(each) for node in reached for each in matrix[[node]].indices}
         assert set(block.nodes[:size].tolist()) == reached
     assert len(block.nodes) == block.sizes[-1]
+
+
+@pytest.mark.parametrize("fan_out", [None, 2])
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_a_part_of_a_block_is_what_some_of_its_targets_need(hops: int, fan_out: int | None) -> None:
+    block = block_of(adjacency(), list(range(20, 60, 3)), hops, fan_out)
+    whole = block.operator("symmetric", loops=True, dtype=torch.float64)
+    targets = torch.tensor([4, 9, 2])
+    part = part_around(whole, targets)
+    expected = torch.randn(len(block.nodes), 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = expected[part.nodes]
+    matrix, mine = whole, part.matrix
+    for _ in range(hops):
+        expected, found = matrix.matmul(expected), mine.matmul(found)
+        matrix, mine = matrix.next, mine.next
+    torch.testing.assert_close(found, expected[targets], rtol=0, atol=1e-12)
+    assert torch.equal(part.matrix.values, whole.values[part.entries])
+    assert fan_out is None or len(part.nodes) < len(block.nodes)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,8 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
         else:
             graph = prepared.tensors
         branches = self.encoder(graph.features, graph.propagation, random)  # Section 4.2
-        generated = self.generator(branches, graph, random)  # 4.3
-        branches = branches.leading(graph.num_nodes)  # whose neighbours the generator alone reads
+        generated = graph.joined(self.generator(branches, graph, random))  # 4.3
+        branches = graph.joined(branches.leading(graph.num_nodes))  # without those whom the generator alone reads
         H, gate = self.fuse(branches, graph.centrality, random)  # 4.4
         H_hat, _ = self.fuse(generated, graph.centrality, random)
         pairs = side(self.sample, prepared.sampler, random) if batch is None else batch.pairs  # 4.5
@@ -152,7 +152,7 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
         else:
             graph = prepared.tensors
         with torch.no_grad():
-            branches: Branches = self.encoder(graph.features, graph.propagation, random)
+            branches: Branches = graph.joined(self.encoder(graph.features, graph.propagation, random))
         penalty = self.penalty(self.fusion(branches, graph.centrality, random), branches, share)
         yield Objective({"fusion": penalty.total}, ("fusion",), penalty.parts)
 
@@ -205,14 +205,14 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
         return SampledGraph.of(store, "out", self.config, device, fan_out)
 
     def surroundings(self, graph: SampledGraph, nodes: Tensor, hops: int, random: torch.Generator) -> GraphTensors:
-        """Return the block around some nodes as the encoder, and after it the generator, reads it."""
+        """Return the block around some nodes, or this rank's share of it, as encoder, then generator, read it."""
         block = graph.around(nodes, "out", hops, random)
         scaling, loops = propagation_rule(self.config)
         propagation = block.operator(scaling, loops=loops, dtype=graph.dtype)
         plain = propagation if scaling == "sum" else block.operator("sum", dtype=graph.dtype)
         features = graph.store.features.take(block.nodes, graph.device, graph.dtype)
         of_node = graph.centrality(block.degree[: len(nodes)], self.config.centrality)
-        return GraphTensors(features, plain.next.next, propagation, of_node)
+        return GraphTensors(features, plain.next.next, propagation, of_node).divided()
 
     def embedding(self, prepared: SampledGraph) -> FossilRows:
         """Return what embeds one chunk of nodes after the other."""

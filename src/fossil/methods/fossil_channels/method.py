@@ -155,8 +155,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         return SampledGraph.of(scaled, "both", self.config, device, fan_out)
 
     def surroundings(self, graph: SampledGraph, nodes: Tensor, random: torch.Generator) -> ChannelBlock:
-        """Return the block around some nodes along every channel."""
-        return channel_block(graph, nodes, self.channels, random)
+        """Return the block around some nodes along every channel, or this rank's share of it."""
+        return channel_block(graph, nodes, self.channels, random).divided()
 
     def embedding(self, prepared: SampledGraph) -> ChannelRows:
         """Return what embeds one chunk of nodes after the other."""
@@ -204,7 +204,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         """Return H (N×CD) under fresh dropout: cosines of two nodes are weighted means of those of their channels."""
         if self.config.edge_dropout != 0:
             graph = graph.thinned(self.edge_dropout, self.channels, random)
-        rows: Tensor = self.encoder(graph, random)
+        rows = graph.joined(self.encoder(graph, random))
         return (rows * self.weights[:, None]).flatten(1)
 
     def step(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
