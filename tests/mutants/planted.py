@@ -647,13 +647,31 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/evaluation/test_node_classification.py", "tests/unit/evaluation/test_evaluate.py"),
     ),
     Planted(
-        "rows of length one left as they are", "src/fossil/evaluation/tasks/node_classification.py",
+        "rows of length one left as they are", "src/fossil/evaluation/probes/fitting.py",
         "unit = embedding / np.where(lengths > 0, lengths, 1)", "unit = embedding",
         ("tests/unit/evaluation/test_node_classification.py",),
     ),
     Planted(
         "a column that tells one class alone refused", "src/fossil/evaluation/leaks.py",
         "(lowest == highest).all(axis=0)", "(lowest == highest).any(axis=0)", ("tests/unit/evaluation/test_leaks.py",),
+    ),
+    Planted(
+        "every rank drops edges by numbers of its own", "src/fossil/nn/channels.py",
+        "return self.whole.drawn(operator, random)[self.entries[operator]]", "return super().drawn(operator, random)",
+        ("tests/unit/methods/test_sampled_channels.py",),
+    ),
+    Planted(
+        "every rank drops features by numbers of its own", "src/fossil/ops/features.py",
+        "return self.whole.dropout(probability, random).take(self.rows)", "return super().dropout(probability, random)",
+        ("tests/unit/methods/test_sampled_fossil.py",),
+    ),
+    Planted(
+        "a part of a block with the first entries in place of its own", "src/fossil/sampling/neighbourhoods.py",
+        "operator.values[entries]", "operator.values[: len(entries)]", ("tests/unit/sampling/test_neighbourhoods.py",),
+    ),
+    Planted(
+        "every rank encodes all targets of a block", "src/fossil/nn/tensors.py",
+        "[among.share(count)]", "[:]", ("tests/unit/methods/test_sampled_fossil.py",),
     ),
     Planted(
         "the share of structure without lambda", "src/fossil/nn/fusion.py",

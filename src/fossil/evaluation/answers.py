@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fossil.datasets.catalog import known_name
+from fossil.evaluation.probes.fitting import fitted
 from fossil.evaluation.protocol import Protocol
 from fossil.evaluation.subjects import Subject
-from fossil.evaluation.tasks.node_classification import choose, class_numbers, fitted, validation_of
+from fossil.evaluation.tasks.node_classification import choose, class_numbers, validation_of
 from fossil.graph.graph import Array
 from fossil.progress import Progress, silent
 

@@ -12,8 +12,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import normalize
 
 from fossil.errors import EvaluationError
+from fossil.evaluation.probes import fitting
 from fossil.evaluation.protocol import PROTOCOLS, Protocol, protocol
-from fossil.evaluation.tasks import node_classification as module
 from fossil.evaluation.tasks.node_classification import (
     NodeClassification,
     SplitScore,
@@ -139,7 +139,7 @@ def test_groups_of_splits_give_what_all_at_once_give(noisy, monkeypatch):
         more["published"] = published_splits(labels)
         whole = score(rows, labels, protocol(name), **more)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_MEMORY_BUDGET", 1)
+            patch.setattr(fitting, "_MEMORY_BUDGET", 1)
             assert score(rows, labels, protocol(name), **more) == whole
 
 
@@ -147,13 +147,13 @@ def test_rows_that_splits_share_count_once_in_memory(monkeypatch):
     """Ten splits of 3,648 of 6,080 rows: 3,584 wide they were two groups, which cost a second rotation."""
     labels, wide = np.arange(7600) % 5, np.broadcast_to(np.float32(0), (7600, 3584))
     splits = [ratio_split(labels, seed) for seed in range(10)]
-    assert list(module._groups(wide, labels, splits, protocol("paper"))) == [range(10)]
+    assert list(fitting._groups(wide, labels, splits, protocol("paper"))) == [range(10)]
     others = 5 * (12 * 7600 + 32 * 3584) + 20 * 7600  # of each split: logits, parameters, predictions
-    monkeypatch.setattr(module, "_MEMORY_BUDGET", 4 * (3 * 6080 * 3584 + 3 * others))
-    assert [len(group) for group in module._groups(wide, labels, splits, protocol("paper"))] == [3, 3, 3, 1]
+    monkeypatch.setattr(fitting, "_MEMORY_BUDGET", 4 * (3 * 6080 * 3584 + 3 * others))
+    assert [len(group) for group in fitting._groups(wide, labels, splits, protocol("paper"))] == [3, 3, 3, 1]
     few = [ratio_split(np.where(np.arange(7600) // 300 == seed, labels, -1), seed) for seed in range(10)]
-    monkeypatch.setattr(module, "_MEMORY_BUDGET", 2**25)
-    assert [len(group) for group in module._groups(wide, labels, few, protocol("paper"))] == [3, 3, 3, 1]
+    monkeypatch.setattr(fitting, "_MEMORY_BUDGET", 2**25)
+    assert [len(group) for group in fitting._groups(wide, labels, few, protocol("paper"))] == [3, 3, 3, 1]
 
 
 def test_unlabelled_nodes_do_not_count(noisy):
@@ -293,7 +293,7 @@ def test_a_method_that_was_trained_on_labels_is_scored_by_itself_on_its_own_spli
 @pytest.mark.parametrize("name", ["paper", "released"])
 def test_progress_rises_to_one_over_all_groups_of_splits(name, noisy, monkeypatch):
     rows, labels = noisy
-    monkeypatch.setattr(module, "_MEMORY_BUDGET", 1)  # every split is a group of its own
+    monkeypatch.setattr(fitting, "_MEMORY_BUDGET", 1)  # every split is a group of its own
     shares: list[float] = []
     score(rows, labels, protocol(name), graph_name="mine", seeds=range(3), progress=shares.append)
     assert shares == sorted(shares)
