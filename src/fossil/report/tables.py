@@ -44,6 +44,7 @@ _LATEX = {
 }
 # What has a meaning in Markdown and HTML; an underscore within a word has none.
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
+_CODE = re.compile(r"((?<!`)`[\w .=/-]+`(?!`))")  # in a note: a command, or the name of something
 
 
 class Format(StrEnum):
@@ -147,11 +148,17 @@ def _markdown(table: Table) -> str:
     written = [[_in_markdown(cell) for cell in row] for row in table.rows]
     rows = [_emphasized(table, number, row, _MARKDOWN_EMPHASIS) for number, row in enumerate(written)]
     lines = [line([_in_markdown(cell) for cell in table.header]), "|" + "---|" * len(table.header), *map(line, rows)]
-    return "\n".join(lines) + "".join(f"\n\n{_in_markdown(note)}" for note in table.notes)
+    return "\n".join(lines) + "".join(f"\n\n{_prose_in_markdown(note)}" for note in table.notes)
 
 
 def _in_markdown(text: str) -> str:
     return _MARKDOWN.sub(lambda found: f"\\{found[0]}", printable(text))
+
+
+def _prose_in_markdown(text: str) -> str:
+    """Return a note, in which commands and settings stay set apart as code."""
+    parts = _CODE.split(text)  # every other one is code
+    return "".join(printable(part) if i % 2 else _in_markdown(part) for i, part in enumerate(parts))
 
 
 def _latex(table: Table) -> str:

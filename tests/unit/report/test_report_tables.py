@@ -87,9 +87,25 @@ def test_no_name_leaves_its_cell_or_acts_on_a_terminal() -> None:
         assert not acting(text) and len(text.splitlines()) == lines, form
     markdown, latex = render(HOSTILE_TABLE, Format.MARKDOWN), render(HOSTILE_TABLE, Format.LATEX).splitlines()
     escaped = r"\[x\](http://y) \<b\>\&lt; \`c\` \*d\* \_e\_ f_g \~h\~ \\end{tabular} $^\_\|\\ud800"
-    assert markdown.count(escaped) == 3  # header, cell and note
+    code_escaped = r"\`c\`"
+    assert markdown.count(escaped) == 2  # header and cell
+    assert markdown.endswith(escaped.replace(code_escaped, "`c`"))  # a note sets code apart
     assert [line for line in latex if "end{tabular}" in line] == [latex[1], latex[-1]] and latex[1].startswith("% ")
     assert r"\textbackslash{}end\{tabular\} \$\textasciicircum{}\_\textbar{}\textbackslash{}ud800" in latex[4]
+
+
+@pytest.mark.parametrize(
+    ("note", "written"),
+    [
+        ("Under `geom_gcn`, by `fossil study run a.yaml`.", "Under `geom_gcn`, by `fossil study run a.yaml`."),
+        ("`a *b* c` of *d*", r"\`a \*b\* c\` of \*d\*"),
+        ("`a` [b](c) ` d", r"`a` \[b\](c) \` d"),
+        ("``x``", r"\`\`x\`\`"),
+    ],
+)
+def test_a_note_keeps_only_the_marks_of_plain_code(note: str, written: str) -> None:
+    table = Table("Sums", ["a"], [["1"]], [{"a": 1}], [note])
+    assert render(table, Format.MARKDOWN).endswith(f"|\n\n{written}")
 
 
 def test_programs_get_every_sign() -> None:
