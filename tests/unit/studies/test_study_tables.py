@@ -266,6 +266,7 @@ def test_growth_is_drawn_against_the_number_of_nodes(tmp_path: Path) -> None:
     _, svg = draw_figures(results, None, tmp_path)
     text = svg.read_text()
     assert re.search(r"<!-- DGI -->", text) and "<!-- nodes -->" in text and "<!-- seconds of a training -->" in text
+    assert "mathdefault" not in text  # ticks read 0.002, not 2 times a power of ten
 
 
 # Ranks.
