@@ -60,6 +60,9 @@ def best(rows: Array, similarities: Array, k: int) -> Nearest:
     """Return the k most similar of each row's candidates (Q×C), in order; of equal ones the one that comes first."""
     if rows.shape[1] > k:
         kept = np.argpartition(-similarities, k - 1, axis=1)[:, :k]
+        least = np.take_along_axis(similarities, kept, axis=1).min(axis=1, keepdims=True)
+        tied = (similarities >= least).sum(axis=1) > k  # a partition takes any of those that are equal to the last
+        kept[tied] = np.argsort(-similarities[tied], axis=1, kind="stable")[:, :k]
         rows, similarities = (np.take_along_axis(each, kept, axis=1) for each in (rows, similarities))
     order = np.lexsort((rows, -similarities), axis=1)
     return Nearest(np.take_along_axis(rows, order, axis=1), np.take_along_axis(similarities, order, axis=1))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fossil.graph.channels import Channel
-from fossil.ops.unit import unit_vectors
+from fossil.ops.unit import SHORTEST, unit_vectors
 
 LANDMARKS = 1024
 """Nodes, evenly spaced, that every node is compared with."""
@@ -88,6 +88,9 @@ def channel_weights(agreed: Tensor, channels: Sequence[Channel], sharpness: floa
         sharpness: exponent; zero weighs all alike.
     """
     least = torch.tensor([0.0 if channel.hops else FLOOR for channel in channels], device=agreed.device)
-    trusted = torch.maximum(agreed, least) ** sharpness
-    nothing = trusted.sum(-1, keepdim=True) == 0
-    return unit_vectors(torch.where(nothing, torch.ones_like(trusted), trusted))
+    counted = torch.maximum(agreed, least)
+    greatest, trusted = counted.amax(-1, keepdim=True), counted**sharpness
+    # Powers of little agreement are too short for a direction, or zero; those of shares of the greatest are not.
+    short = torch.linalg.vector_norm(trusted, dim=-1, keepdim=True) <= SHORTEST
+    trusted = torch.where(short, (counted / greatest) ** sharpness, trusted)
+    return unit_vectors(torch.where(greatest == 0, torch.ones_like(trusted), trusted))

@@ -124,12 +124,14 @@ class RunConfig:
         )
 
 
-def fingerprint(graph: Graph, kind: Kind) -> str:
-    """Return what tells this graph from others; its labels and published splits count where they are trained on."""
+def fingerprint(graph: Graph, kind: Kind, settings: Settings) -> str:
+    """Return what tells this graph from others; labels, and published splits, count where they are trained on."""
     if graph.labels is None or not kind.needs_labels:
         return graph.fingerprint
     digest = hashlib.sha256(graph.fingerprint.encode() + graph.labels.astype(np.int64).tobytes())
-    for name, parts in sorted(graph.published_splits.items()):
+    name = getattr(settings, "split", "")  # most rules draw one, whatever was published with the graph
+    if name in graph.published_splits:
+        parts = graph.published_splits[name]
         digest.update(f"{name}{parts.shape}".encode() + parts.tobytes())
     return digest.hexdigest()[:16]
 

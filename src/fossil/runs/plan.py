@@ -121,7 +121,7 @@ def plan_run(
         training=training.updated({"epochs": resolve_epochs(kind, graph, training.epochs, use_recipe)}),
         seed=seed,
         graph=graph.name,
-        fingerprint=fingerprint(graph, kind),
+        fingerprint=fingerprint(graph, kind, complete),
         source=str(source) if isinstance(source, str | Path) else type(source).__name__,
         treatment=treatment or Treatment(),
         version=kind.version,

@@ -93,7 +93,8 @@ class Run:
             on_disk = (self.path / REFERENCE).exists()
         path = self._checked(REFERENCE if on_disk else "graph.npz")
         graph = read_reference(path) if on_disk else read_npz(path)
-        if fingerprint(graph, get_method(self.config.method)) != self.config.fingerprint:
+        config = self.config
+        if fingerprint(graph, get_method(config.method), config.settings) != config.fingerprint:
             raise _foreign(path, "it is another graph than config.yaml names")
         return graph
 

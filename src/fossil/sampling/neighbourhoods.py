@@ -5,7 +5,8 @@ order, the first rows of one CSR pattern are all that an inner hop reads, and th
 
 Where a fan-out f is given, a node with d > f neighbours shows f of them: the list is cut into f equal chunks and
 one neighbour is drawn from each. Every neighbour is then expected f/d times, and its entries are weighed by d/f, so
-that sums over neighbours are right on average.
+that sums over neighbours are right on average. Where f does not divide d, a neighbour that two chunks share may be
+drawn from both, and has two entries.
 """
 
 from __future__ import annotations

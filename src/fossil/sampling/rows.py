@@ -62,9 +62,10 @@ class RowOperator:
         return found + self._own(first, last)[:, None] * own if self.loops else found
 
     def times_features(self, first: int, last: int, features: FeatureRows, weight: Tensor) -> Tensor:
-        """Return rows of S X W for `weight` (F×H), with S X first where X is narrower and dense."""
-        if isinstance(features.data, Tensor) and features.shape[1] < weight.shape[1] and not features.by_row:
-            return self.times(first, last, features.data) @ (weight * features.scale)
+        """Return rows of S X W for `weight` (F×H), with S X first where X is narrower, dense, and taken as it is."""
+        as_it_is = features.scale == 1 and not features.by_row  # sums of what is yet to be scaled may leave float32
+        if isinstance(features.data, Tensor) and as_it_is and features.shape[1] < weight.shape[1]:
+            return self.times(first, last, features.data) @ weight
         crow, col, values = self._rows(first, last)
         asked, place = torch.unique(col, return_inverse=True)
         found = gathered_sum(crow, place.to(self.device), values, features.take(asked, self.device).project(weight))

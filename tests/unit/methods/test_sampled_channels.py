@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from sampled_graphs import hub_graph
@@ -94,6 +95,17 @@ def test_weights_and_vectors_made_in_stretches_are_those_of_the_whole(
         torch.testing.assert_close(found.vectors, expected.vectors, rtol=1e-4, atol=2e-6)
         torch.testing.assert_close(found.channels, expected.channels, rtol=1e-4, atol=1e-5)
         assert found.channel_shares == pytest.approx(expected.channel_shares, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("largest", [3e38, 1e-41])
+def test_features_are_scaled_before_they_are_summed_in_stretches_too(largest: float) -> None:
+    graph = hub_graph(directed=False)
+    features = (0.8 + 0.2 * np.tanh(graph.features)) * largest  # sums of the largest over a hub leave float32
+    graph = dataclasses.replace(graph, features=features.astype(np.float32))
+    method = build(graph).eval()
+    whole, part = method.prepare(graph, CPU), method.prepare_sampled(GraphStore.of(graph), CPU, 2)
+    method.fit(whole, random(0))
+    torch.testing.assert_close(method.encode(part).vectors, method.encode(whole).vectors, rtol=1e-4, atol=2e-6)
 
 
 def test_thinning_asks_for_the_neighbours_of_the_whole_graph() -> None:

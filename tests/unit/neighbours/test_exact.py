@@ -23,6 +23,13 @@ def test_of_equal_vectors_the_first_come_first() -> None:
     assert found.rows.tolist() == [[0, 1, 3, 4, 5]]
 
 
+@pytest.mark.parametrize("k", [3, 40])
+def test_of_more_equal_vectors_than_are_asked_for_the_first_are_found(k: int) -> None:
+    vectors = np.repeat(np.array([[1.0, 0], [0, 1]], np.float32), 20_000, axis=0)  # more than a block of either
+    found = ExactNeighbours(vectors).nearest(np.array([1, 30_000]), k)
+    assert found.rows.tolist() == [[0, *range(2, k + 1)], [*range(20_000, 20_000 + k)]]
+
+
 def test_there_are_no_more_neighbours_than_other_vectors() -> None:
     search = ExactNeighbours(np.eye(3, dtype=np.float32))
     assert search.nearest(np.array([0]), 10).rows.tolist() == [[1, 2]]

@@ -82,6 +82,13 @@ def test_weights_are_powers_of_the_agreement_of_length_one() -> None:
     np.testing.assert_allclose(both.norm(dim=1), [1, 1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("sharpness", [2, 8, 60])
+def test_weights_of_little_agreement_have_length_one_too(sharpness: float) -> None:
+    agreed, chosen = torch.tensor([[3e-4, 1e-4], [0.3, 0.1], [0.03, 0.01]]), channels("low", "out")
+    expected = normalize([[1, 3.0**-sharpness]]).repeat(3, 0)
+    np.testing.assert_allclose(channel_weights(agreed, chosen, sharpness), expected, rtol=1e-4)
+
+
 def test_where_nothing_is_confirmed_the_features_remain() -> None:
     nothing = torch.tensor([-0.2, -0.1, 0.0])
     np.testing.assert_allclose(channel_weights(nothing, channels("identity", "out", "in"), 2), [1, 0, 0])

@@ -59,8 +59,16 @@ def test_fingerprint_counts_labels_and_splits_where_they_are_trained_on() -> Non
         replace(graph, published_splits={}),
     ]
     supervised, free = get_method("fs_gcn"), get_method("fossil")
-    assert len({fingerprint(each, supervised) for each in (graph, *others)}) == 4
-    assert {fingerprint(each, free) for each in (graph, *others)} == {graph.fingerprint}
+    published = supervised.configure(None, {"split": "public"})
+    assert len({fingerprint(each, supervised, published) for each in (graph, *others)}) == 4
+    assert {fingerprint(each, free, CONFIG.settings) for each in (graph, *others)} == {graph.fingerprint}
+
+
+def test_published_splits_that_are_not_trained_on_leave_the_fingerprint_of_earlier_versions() -> None:
+    graph, supervised = tiny_graph(), get_method("fs_gcn")
+    earlier = hashlib.sha256(graph.fingerprint.encode() + np.array([0, 1, 0]).tobytes()).hexdigest()[:16]
+    for split in ("released", "paper", "geom_gcn"):
+        assert fingerprint(graph, supervised, supervised.configure(None, {"split": split})) == earlier
 
 
 def tiny_graph() -> Graph:
