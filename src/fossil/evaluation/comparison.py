@@ -97,7 +97,8 @@ def p_of_zero(differences: Sequence[float], *, resamples: int = RESAMPLES, seed:
     """Return the two-sided p-value of a mean of zero; None below three values.
 
     Student's t, from 100 values on the paired bootstrap: twice the share of resampled means on the rarer side of zero.
-    The interval of the same differences (`paired_difference`) holds zero where it is above one minus the confidence.
+    The interval of the same differences (`paired_difference`) holds zero where it is above one minus the confidence,
+    but for values without any spread (`t_p`), whose interval has no length.
     """
     sample = np.asarray(differences, dtype=np.float64)
     if len(sample) < FEWEST_FOR_AN_INTERVAL:
