@@ -20,7 +20,7 @@ from fossil.nn.convolution import GraphConvolution
 from fossil.progress import StageProgress, silent
 from fossil.sampling.batches import NodeBatches
 from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
-from fossil.sampling.store import GraphStore, Sight, allocate
+from fossil.sampling.store import EdgeDirection, GraphStore, allocate
 
 Prepared = TypeVar("Prepared")
 
@@ -60,7 +60,7 @@ class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
         batch_nodes: B, nodes whose loss a sampled step takes.
     """
 
-    sights: ClassVar[tuple[Sight, ...]] = ("out",)
+    edge_directions: ClassVar[tuple[EdgeDirection, ...]] = ("out",)
     encodings: ClassVar[int] = 2  # passes of the encoder in a step
     extra_hops: ClassVar[int] = 0  # that the loss reads beyond those of the encoder
     batch_nodes: int = BATCH_NODES

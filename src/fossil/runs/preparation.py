@@ -112,7 +112,7 @@ def check_whole(kind: Kind, graph: Graph, training: TrainingSettings, device: to
 
 def kind_samples(kind: Kind) -> bool:
     """Tell whether a method can be trained on samples, with some settings at least."""
-    return all(hasattr(kind, name) for name in ("sights", "check_sampled", "prepare_sampled", "embedding"))
+    return all(hasattr(kind, name) for name in ("edge_directions", "check_sampled", "prepare_sampled", "embedding"))
 
 
 def _how_to_sample() -> str:
@@ -174,7 +174,7 @@ def _sampled(
         raise GraphError(
             f"{graph.name} has no features.", remedy="Make some from the edges with --structural-features."
         )
-    store, on_disk = host_store(graph, model.sights)
+    store, on_disk = host_store(graph, model.edge_directions)
     fan_out = training.fan_out or None
     trial = model.prepare_sampled(store, device, fan_out)
     step = step_memory(model, trial) or 0.0

@@ -25,7 +25,7 @@ def few_of(store: GraphStore, nodes: int = NODES) -> GraphStore:
         key = pattern.crow.data_ptr()
         made[key] = made.get(key) or _among(pattern, every)
     features = FeatureRows(store.features.take(every, store.features.device).data)
-    return GraphStore({sight: made[each.crow.data_ptr()] for sight, each in store.patterns.items()}, features)
+    return GraphStore({direction: made[each.crow.data_ptr()] for direction, each in store.patterns.items()}, features)
 
 
 def _shown(pattern: Pattern, nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,8 +26,8 @@ from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Pattern
 
-Sight = Literal["out", "in", "both"]
-"""Whom a node sees: those it points to, those that point to it, or either, itself left out."""
+EdgeDirection = Literal["out", "in", "both"]
+"""Which nodes are neighbours of a node: those it points to, those that point to it, or either, itself left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +109,11 @@ class GraphStore:
     """The arrays of a graph, wherever they lie.
 
     Attributes:
-        patterns: edges by whom a node sees; an undirected graph without self-loops has one pattern for all three.
+        patterns: edges by their direction; an undirected graph without self-loops has one pattern for all three.
         features: X.
     """
 
-    patterns: Mapping[Sight, Pattern]
+    patterns: Mapping[EdgeDirection, Pattern]
     features: FeatureRows
 
     @classmethod
@@ -122,33 +122,33 @@ class GraphStore:
         return cls({"out": pattern, "in": pattern, "both": pattern}, features)
 
     @classmethod
-    def of(cls, graph: Graph, sights: Sequence[Sight] = ("out", "in", "both")) -> GraphStore:
+    def of(cls, graph: Graph, directions: Sequence[EdgeDirection] = ("out", "in", "both")) -> GraphStore:
         """Return a graph's arrays on the host, sharing its memory, or its files where they are mapped.
 
         Args:
             graph: in memory, or on disk.
-            sights: whom nodes are asked to see; of a directed graph, the union of both directions is made in memory.
+            directions: those that are needed; of a directed graph, `both` is made in memory.
         """
         features = graph.features
         rows = FeatureRows(SparseMatrix.from_scipy(features) if sp.issparse(features) else _shared(features))
         if isinstance(graph, DiskGraph):
             patterns = {"out": _mapped(graph.out_indptr, graph.out_indices)}
-            if graph.is_directed and "in" in sights:
+            if graph.is_directed and "in" in directions:
                 patterns["in"] = _mapped(graph.in_indptr, graph.in_indices)
         else:
             patterns = {"out": _pattern(graph.adjacency)}
-            if graph.is_directed and "in" in sights:
+            if graph.is_directed and "in" in directions:
                 patterns["in"] = _pattern(sp.csr_array(graph.adjacency.T))
-        if not graph.is_directed and not ("both" in sights and _has_loops(patterns["out"])):
+        if not graph.is_directed and not ("both" in directions and _has_loops(patterns["out"])):
             return cls.undirected(patterns["out"], rows)
-        if "in" in sights and not graph.is_directed:
+        if "in" in directions and not graph.is_directed:
             patterns["in"] = patterns["out"]
-        if "both" in sights:
+        if "both" in directions:
             if isinstance(graph, DiskGraph):
                 patterns["both"] = _union(graph)
             else:
                 patterns["both"] = _pattern(undirected(graph.adjacency))
-        return cls({sight: patterns[sight] for sight in sights}, rows)
+        return cls({direction: patterns[direction] for direction in directions}, rows)
 
     @property
     def edge_bytes(self) -> int:
@@ -164,7 +164,9 @@ class GraphStore:
         for pattern in self.patterns.values():
             key = pattern.crow.data_ptr()
             made[key] = made.get(key) or Pattern(pattern.crow.to(device), pattern.col.to(device))
-        return replace(self, patterns={sight: made[each.crow.data_ptr()] for sight, each in self.patterns.items()})
+        return replace(
+            self, patterns={direction: made[each.crow.data_ptr()] for direction, each in self.patterns.items()}
+        )
 
     def pinned(self) -> GraphStore:
         """Return the store with its features in memory that a card reads directly."""

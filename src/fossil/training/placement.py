@@ -11,7 +11,7 @@ import torch
 from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
 from fossil.ops.ranks import ALONE, Ranks
-from fossil.sampling.store import GraphStore, Sight, free_bytes
+from fossil.sampling.store import EdgeDirection, GraphStore, free_bytes
 from fossil.training.distributed import all_reduce_max
 
 Where = Literal["the card", "pinned host memory", "memory", "disk"]
@@ -77,6 +77,6 @@ def _pinned(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def host_store(graph: Graph, sights: Sequence[Sight]) -> tuple[GraphStore, bool]:
+def host_store(graph: Graph, directions: Sequence[EdgeDirection]) -> tuple[GraphStore, bool]:
     """Return a graph's arrays as they are on the host, and whether they are mapped from files."""
-    return GraphStore.of(graph, sights=sights), hasattr(graph, "out_indptr")
+    return GraphStore.of(graph, directions=directions), hasattr(graph, "out_indptr")

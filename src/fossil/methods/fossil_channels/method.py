@@ -34,7 +34,7 @@ from fossil.nn.channels import (
 )
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
-from fossil.sampling.store import GraphStore, Sight
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
@@ -70,7 +70,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     most_epochs = 400
     Config = ChannelSettings
     config: ChannelSettings
-    sights: ClassVar[tuple[Sight, ...]] = ("out", "in", "both")
+    edge_directions: ClassVar[tuple[EdgeDirection, ...]] = ("out", "in", "both")
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 12, "width": 6, "untrained": 4, "num_anchors": 20, "subgraph_size": 4,
     }  # fmt: skip

@@ -151,8 +151,8 @@ class ChannelRows:
         return found
 
     def _operator(self, name: str) -> RowOperator:
-        sight, scaling, loops = OPERATORS[name]
-        return RowOperator(self.graph.store.patterns[sight], scaling, loops, self.graph.device)
+        direction, scaling, loops = OPERATORS[name]
+        return RowOperator(self.graph.store.patterns[direction], scaling, loops, self.graph.device)
 
     def _all(self, stage: str, done: int = 0, passes: int = 1) -> Iterator[tuple[int, int]]:
         """Yield all nodes in chunks, and tell how far this is: one pass of some, of which so many are done."""
