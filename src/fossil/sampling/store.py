@@ -6,7 +6,7 @@ Nothing here is as large as the graph but the arrays themselves; what is read of
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -160,22 +160,24 @@ class GraphStore:
         """Return the store with its `edges` or its `features` on a device."""
         if name == "features":
             return replace(self, features=self.features.to(device))
-        made: dict[int, Pattern] = {}
+        return self.with_patterns(lambda pattern: Pattern(pattern.crow.to(device), pattern.col.to(device)))
+
+    def with_patterns(self, convert: Callable[[Pattern], Pattern]) -> GraphStore:
+        """Return the store with its patterns converted, a pattern of several directions once."""
+        converted: dict[int, Pattern] = {}
         for pattern in self.patterns.values():
-            key = pattern.crow.data_ptr()
-            made[key] = made.get(key) or Pattern(pattern.crow.to(device), pattern.col.to(device))
-        return replace(
-            self, patterns={direction: made[each.crow.data_ptr()] for direction, each in self.patterns.items()}
-        )
+            address = pattern.crow.data_ptr()
+            if address not in converted:
+                converted[address] = convert(pattern)
+        patterns = {direction: converted[pattern.crow.data_ptr()] for direction, pattern in self.patterns.items()}
+        return replace(self, patterns=patterns)
 
     def pinned(self) -> GraphStore:
         """Return the store with its features in memory that a card reads directly."""
         data = self.features.data
-        return (
-            self
-            if not isinstance(data, Tensor)
-            else replace(self, features=replace(self.features, data=data.pin_memory()))
-        )
+        if not isinstance(data, Tensor):
+            return self
+        return replace(self, features=replace(self.features, data=data.pin_memory()))
 
     @property
     def num_nodes(self) -> int:
@@ -207,9 +209,9 @@ def take_rows(data: Tensor, nodes: Tensor, device: torch.device) -> Tensor:
         return data.index_select(0, nodes).to(device)
     # The gathered rows alone cross to the device; through pinned memory, without waiting.
     rows = data.index_select(0, nodes.to(data.device))
-    return (rows.pin_memory() if device.type == "cuda" and rows.device.type == "cpu" else rows).to(
-        device, non_blocking=True
-    )
+    if device.type == "cuda" and rows.device.type == "cpu":
+        rows = rows.pin_memory()
+    return rows.to(device, non_blocking=True)
 
 
 def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None = None) -> Tensor:
