@@ -15,6 +15,7 @@ from fossil.graph.blocks import blocks
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method, NodeVectors, joined
 from fossil.methods.registry import Kind
+from fossil.ops.memory import free_memory
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.progress import CountProgress
 from fossil.runs.checkpoints import Checkpoints
@@ -47,7 +48,6 @@ from fossil.training.devices import environment, resolve_device
 from fossil.training.distributed import all_reduce_max
 from fossil.training.divergence import DivergedError
 from fossil.training.history import History
-from fossil.training.memory import free_memory
 from fossil.training.progress import Reporter, Silent
 from fossil.training.trainer import Trainer
 

@@ -12,10 +12,10 @@ from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
 from fossil.methods.base import Method
 from fossil.methods.registry import Kind, methods
+from fossil.ops.memory import free_memory
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.training.capabilities import DrawsBatches, TrainsOnSamples, is_out_of_memory, step_memory
 from fossil.training.distributed import all_reduce_max
-from fossil.training.memory import free_memory
 from fossil.training.placement import Placed, host_store, place
 from fossil.training.trainer import TrainingSettings
 

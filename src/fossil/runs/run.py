@@ -17,6 +17,7 @@ from fossil.guard.boundary import reading as guarded
 from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.methods.base import Method, NodeVectors
 from fossil.methods.registry import get_method
+from fossil.ops.memory import free_memory
 from fossil.readers.attach import attach_tables
 from fossil.readers.disk import DiskFolder, read_encoding
 from fossil.readers.encoding import EncodingPlan
@@ -36,7 +37,6 @@ from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
 from fossil.training.devices import resolve_device
 from fossil.training.divergence import first_not_finite
-from fossil.training.memory import free_memory
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,9 @@ from fossil.graph.csr import Csr, union
 from fossil.graph.disk import DiskGraph
 from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
-from fossil.guard.budget import free_host_memory, in_bytes
+from fossil.guard.budget import in_bytes
 from fossil.ops.features import FeatureMatrix
+from fossil.ops.memory import free_memory
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Pattern
 
@@ -224,12 +225,12 @@ def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None =
         GraphError: neither has room for it.
     """
     narrow, short = 2 * nodes * width, like is not None and like.element_size() == 2
-    free = free_bytes(device)
+    free = free_memory(device)
     if not short and (free is None or 2 * narrow <= _MOST * free):
         return torch.empty(nodes, width, dtype=torch.float32, device=device)
     full = []
     for place in dict.fromkeys((device, torch.device("cpu"))):
-        free = free_bytes(place)
+        free = free_memory(place)
         if free is None or narrow <= _MOST * free:
             return torch.empty(nodes, width, dtype=torch.bfloat16, device=place)
         full.append(f"{in_bytes(free)} on {'the host' if place.type == 'cpu' else place}")
@@ -239,14 +240,6 @@ def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None =
         remedy="Choose a smaller width, or use a machine with more memory. A training that is over is kept in its run "
         "folder: --resume embeds without training again.",
     )
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Return how many bytes more this process can use on the device; None where the system does not say."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    return free_host_memory()
 
 
 def _inverse(totals: Tensor) -> Tensor:
