@@ -52,8 +52,8 @@ from fossil.graph.published import PUBLISHED
 from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, SplitName, SplitRule, TrainingSplit
 from fossil.graph.structure import row_normalized, symmetric_normalized
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
+from fossil.nn.effective_rank import sampled_rank
 from fossil.ops.features import FeatureMatrix, dropout
 from fossil.ops.sparse import SparseMatrix
 from fossil.settings import Settings, setting
