@@ -19,7 +19,7 @@ from fossil.nn.blocks import LoopedBlock
 from fossil.nn.convolution import GraphConvolution
 from fossil.progress import StageProgress, silent
 from fossil.sampling.batches import NodeBatches
-from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.rows import RowOperator, chunks_in_memory, with_progress
 from fossil.sampling.store import EdgeDirection, GraphStore, allocate
 
 Prepared = TypeVar("Prepared")
@@ -146,6 +146,5 @@ class ConvolutionRows:
         return finish(self.operator.times(first, last, self.kept))
 
     def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
-        device, width = self.graph.device, max(layer.weight.shape[1] for layer in self.layers)
-        entries = entries_at_once(self.graph.store.features, width, device)
-        return list(chunks(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))
+        width, features = max(layer.weight.shape[1] for layer in self.layers), self.graph.store.features
+        return chunks_in_memory(self.operator.pattern, features, first, last, self.graph.device, width=width)

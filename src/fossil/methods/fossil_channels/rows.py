@@ -16,7 +16,7 @@ from fossil.methods.fossil_channels.sampled import OPERATORS
 from fossil.nn.agreement import agreement_with, landmarks_of
 from fossil.ops.unit import unit_vectors
 from fossil.progress import StageProgress, silent
-from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.rows import RowOperator, chunks_in_memory, with_progress
 from fossil.sampling.store import allocate
 
 if TYPE_CHECKING:
@@ -161,11 +161,12 @@ class ChannelRows:
         return with_progress(self._chunks(0, nodes), nodes, lambda share: self.progress(stage, (done + share) / passes))
 
     def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
-        device, config = self.graph.device, self.method.config
+        config, store = self.method.config, self.graph.store
         width = max(config.hidden, len(self.references) * (config.width + self.method.reduction.width))
-        entries = entries_at_once(self.graph.store.features, config.hidden, device)
-        rows = max(1, NUMBERS[device.type] // width)
-        return list(chunks(self.graph.store.patterns["both"], first, last, rows, entries))
+        return chunks_in_memory(
+            store.patterns["both"], store.features, first, last, self.graph.device,
+            width=width, gathered_width=config.hidden,
+        )  # fmt: skip
 
 
 def _unit(seen: Mapping[str, Tensor], channels: Sequence[Channel], columns: int) -> Tensor:
