@@ -141,6 +141,7 @@ class Supervised(Method[SupervisedGraph]):
     """Two layers under cross-entropy."""
 
     needs_labels = True
+    whole_because = "its loss is over all training nodes of a split at once"
     epochs = 200
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "num_classes": 3, "split_seed": 0}
     filled_in = ("num_classes", "split_seed")
@@ -253,7 +254,6 @@ class FSGCN(Supervised):
     name = "fs_gcn"
     title = "FS-GCN"
     paper = "Kipf and Welling, ICLR 2017, arXiv 1609.02907"
-    whole_because = "its loss is over all training nodes of a split at once"
     cost = Cost("1", "nnz(X)·D + E·D", "N·D + E")
     Config = FSGCNSettings
     config: FSGCNSettings
@@ -280,7 +280,6 @@ class FSMLP(Supervised):
     name = "fs_mlp"
     title = "FS-MLP"
     paper = "the reference without edges in Kipf and Welling, ICLR 2017, arXiv 1609.02907"
-    whole_because = "its loss is over all training nodes of a split at once"
     cost = Cost("none; n nodes", "nnz(X)·D of the n nodes", "n·D")
     Config = SupervisedSettings
 

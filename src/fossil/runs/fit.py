@@ -84,10 +84,8 @@ def fit(
     if out is not None:
         columns = kind.vector_columns(config.settings, graph.num_features)
         check_disk(out, graph.num_nodes, columns, in_parts=how.is_sampled, force=plan.force)
-    history, checkpoints = (
-        History(None if out is None else out / "history.jsonl"),
-        Checkpoints(out, config.identity, graph),
-    )
+    history = History(None if out is None else out / "history.jsonl")
+    checkpoints = Checkpoints(out, config.identity, graph)
 
     with nullcontext() if out is None else locked(out), reporter:
         if out is not None:

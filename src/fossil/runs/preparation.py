@@ -19,6 +19,9 @@ from fossil.training.distributed import all_reduce_max
 from fossil.training.placement import Placed, host_store, place
 from fossil.training.trainer import TrainingSettings
 
+_FOR_OTHERS = ", because the whole graph does not fit beside another process of this training"
+_WHOLE_BY_DEFAULT = ("fossil", "fossil_channels")  # they contrast a node with all others; their v2 does not
+
 
 class Prepared(NamedTuple):
     """A graph as a method trains on it.
@@ -116,12 +119,10 @@ def kind_samples(kind: Kind) -> bool:
 
 
 def _how_to_sample() -> str:
-    fit = ", ".join(sorted(name for name, kind in methods().items() if kind_samples(kind) and name not in _WHOLE))
+    fit = ", ".join(
+        sorted(name for name, kind in methods().items() if kind_samples(kind) and name not in _WHOLE_BY_DEFAULT)
+    )
     return f"Use a method that can train on parts of a graph (--method {fit})."
-
-
-_FOR_OTHERS = ", because the whole graph does not fit beside another process of this training"
-_WHOLE = ("fossil", "fossil_channels")  # their defaults contrast a node with all; their v2 does not
 
 
 def _least_of(graph: Graph) -> str:
