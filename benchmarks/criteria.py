@@ -53,7 +53,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.heldout import HeldOut, hold_out
 from fossil.methods.base import Record
 from fossil.methods.fossil_channels import FossilChannels
-from fossil.nn.contrast import sampled_rank
+from fossil.nn.effective_rank import sampled_rank
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.plan import plan_run

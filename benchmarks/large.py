@@ -28,11 +28,11 @@ from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.registry import get_method
+from fossil.ops.memory import clear_peak, peak_bytes
 from fossil.sampling.neighbourhoods import Pattern
 from fossil.sampling.store import FeatureRows, GraphStore
 from fossil.seeding import torch_generator
 from fossil.settings import parse_assignments
-from fossil.training.memory import clear_peak, peak_bytes
 from fossil.training.trainer import Trainer
 from measuring import Ledger, Record, clear, now, parser, peak_gigabytes, ready, table
 

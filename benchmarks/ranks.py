@@ -113,7 +113,8 @@ def train(case: Record, out: Path) -> None:
         method = kind.build(kind.complete(config, graph, case["seed"]), graph.num_features, case["seed"]).to(device)
         prepared = whole = method.prepare(graph, device)
         if case["fan_out"] is not None:
-            prepared = method.prepare_sampled(GraphStore.of(graph, method.sights), device, case["fan_out"] or None)
+            store = GraphStore.of(graph, method.edge_directions)
+            prepared = method.prepare_sampled(store, device, case["fan_out"] or None)
         trainer = Trainer(method, prepared, case["seed"], device, case["precision"], ranks=ranks)
         ends: list[tuple[float, float]] = []
 

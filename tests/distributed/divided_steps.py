@@ -98,7 +98,7 @@ def trained(
     whole = in_float64(method.prepare(graph, CPU))
     prepared = whole
     if sampled:
-        parts = method.prepare_sampled(GraphStore.of(graph, method.sights), CPU, 2)
+        parts = method.prepare_sampled(GraphStore.of(graph, method.edge_directions), CPU, 2)
         prepared = dataclasses.replace(parts, dtype=torch.float64)
     trainer = Trainer(method, prepared, SEED, CPU, ranks=ranks)
     losses = []

@@ -73,7 +73,7 @@ class Extreme:
             with (
                 warnings.catch_warnings(),
                 mock.patch("fossil.runs.plan.free_host_memory", free),
-                mock.patch("fossil.training.memory.free_host_memory", free),
+                mock.patch("fossil.ops.memory.free_host_memory", free),
             ):
                 warnings.simplefilter("ignore")
                 found = fit(plan_run(folder / "nodes.csv", method=self.kind.name, settings=settings, training=training))

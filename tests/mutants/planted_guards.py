@@ -23,7 +23,7 @@ GUARDS: tuple[Planted, ...] = (
     # Numbers that are none.
     Planted(
         "vectors that are not finite are written", "src/fossil/runs/fit.py",
-        "            if fault is not None:", "            if False:", (_LAST_STEP,),
+        "    if fault is not None:", "    if False:", (_LAST_STEP,),
     ),
     Planted(
         "weights that are not finite are used", _RUN,

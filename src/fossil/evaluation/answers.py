@@ -12,7 +12,7 @@ from fossil.evaluation.protocol import Protocol
 from fossil.evaluation.subjects import Subject
 from fossil.evaluation.tasks.node_classification import choose, class_numbers, validation_of
 from fossil.graph.graph import Array
-from fossil.progress import Progress, silent
+from fossil.progress import silent
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,7 @@ class Answers:
         return np.where(self.tested > 0, self.wrong / np.maximum(self.tested, 1), np.nan)
 
 
-def answers(
-    subject: Subject, protocol: Protocol, splits: int, device: str = "cpu", progress: Progress = silent
-) -> Answers:
+def answers(subject: Subject, protocol: Protocol, splits: int, device: str = "cpu") -> Answers:
     """Fit the probe as scoring does and count its answers, those of the candidate that validation nodes choose.
 
     A run that was trained on labels answers itself, on the split that it was trained on.
@@ -59,7 +57,7 @@ def answers(
         drawn = [(number, protocol.draw(labels, number, known, published)) for number in numbers]
         given = [
             (split, predicted[choose(validation_of(predicted, labels, split))])
-            for _, split, _, predicted in fitted(subject.vectors, labels, drawn, protocol, device, progress)
+            for _, split, _, predicted in fitted(subject.vectors, labels, drawn, protocol, device, silent)
         ]
     classes, nodes = graph.num_classes, graph.num_nodes
     votes = np.zeros((nodes, classes), np.int32)

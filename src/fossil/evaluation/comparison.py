@@ -59,16 +59,15 @@ class Comparison(NamedTuple):
         return self.adjusted is not None and self.adjusted < 1 - confidence
 
 
-def compare_all(
-    values: Mapping[str, Mapping[int, float]], *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> list[Comparison]:
+def compare_all(values: Mapping[str, Mapping[int, float]]) -> list[Comparison]:
     """Compare every two methods on one graph, paired by the seed of the encoder.
 
     Args:
         values: the score of each encoder by its seed, by the name of the method.
-        confidence: of the interval of each difference, which is not corrected.
-        resamples: of the bootstrap, where there are enough values for it.
-        seed: of the resampling.
+
+    Returns:
+        The pairs, each with its difference, whose interval is not corrected for their number; its p-value; and that
+        after Holm's correction.
 
     Raises:
         EvaluationError: two methods have no seed in common.
@@ -86,14 +85,13 @@ def compare_all(
                 f"{first} and {second} have no encoder seed in common.", remedy="Train both with the same seeds."
             )
         ours, theirs = ([values[name][one] for one in shared] for name in (first, second))
-        difference = paired_difference(ours, theirs, resamples=resamples, confidence=confidence, seed=seed)
-        p_value = p_of_zero(difference.values, resamples=resamples, seed=seed)
-        found.append(Comparison(first, second, difference, p_value, None))
+        difference = paired_difference(ours, theirs, resamples=RESAMPLES)
+        found.append(Comparison(first, second, difference, p_of_zero(difference.values), None))
     adjusted = iter(holm([one.p_value for one in found if one.p_value is not None]))
     return [one if one.p_value is None else one._replace(adjusted=next(adjusted)) for one in found]
 
 
-def p_of_zero(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float | None:
+def p_of_zero(differences: Sequence[float], *, resamples: int = RESAMPLES) -> float | None:
     """Return the two-sided p-value of a mean of zero; None below three values.
 
     Student's t, from 100 values on the paired bootstrap: twice the share of resampled means on the rarer side of zero.
@@ -103,7 +101,7 @@ def p_of_zero(differences: Sequence[float], *, resamples: int = RESAMPLES, seed:
     sample = np.asarray(differences, dtype=np.float64)
     if len(sample) < FEWEST_FOR_AN_INTERVAL:
         return None
-    return t_p(sample) if len(sample) < FEWEST_FOR_THE_BOOTSTRAP else bootstrap_p(sample, resamples, seed)
+    return t_p(sample) if len(sample) < FEWEST_FOR_THE_BOOTSTRAP else bootstrap_p(sample, resamples)
 
 
 def t_p(sample: Array) -> float:
@@ -181,13 +179,10 @@ def _letter(number: int) -> str:
     return string.ascii_letters[number] if number < len(string.ascii_letters) else f"[{number + 1}]"
 
 
-def significance_letters(
-    values: Mapping[str, Mapping[int, float]], *, confidence: float = 0.95, resamples: int = RESAMPLES
-) -> dict[str, str]:
+def significance_letters(values: Mapping[str, Mapping[int, float]]) -> dict[str, str]:
     """Return the letters of the methods on one graph, `a` for the group of the highest mean; see `compare_all`."""
     means = {name: float(np.mean(list(of_one.values()))) for name, of_one in values.items()}
-    compared = compare_all(values, confidence=confidence, resamples=resamples)
-    pairs = [(one.first, one.second) for one in compared if one.is_significant(confidence)]
+    pairs = [(one.first, one.second) for one in compare_all(values) if one.is_significant()]
     return letters(sorted(means, key=lambda name: -means[name]), pairs)
 
 

@@ -86,18 +86,6 @@ def evaluate(
     return _rows(opened, rule, splits, features, device, progress, keep)
 
 
-def evaluate_runs(
-    runs: Sequence[Scorable],
-    protocol: Protocol,
-    *,
-    splits: int | None = None,
-    features: bool | None = None,
-    device: str = "auto",
-) -> list[Row]:
-    """Score runs under one protocol; see `evaluate`."""
-    return _rows([subject_of(run) for run in runs], protocol, splits, features, device)
-
-
 def score_result(result: FitResult, protocol: Protocol, seeds: Sequence[int], device: str = "cpu") -> list[SplitScore]:
     """Score what `fit` returned: on one split per seed, or, if it was trained on labels, on its own split alone."""
     task = NodeClassification(protocol)
@@ -130,8 +118,8 @@ def _rows(
     splits: int | None,
     features: bool | None,
     device: str,
-    progress: Progress = silent,
-    keep: bool = True,
+    progress: Progress,
+    keep: bool,
 ) -> list[Row]:
     if splits is not None and splits < 1:
         raise EvaluationError(f"splits={splits} is not accepted.", remedy="Score at least one split.")

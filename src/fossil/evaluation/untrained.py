@@ -16,8 +16,8 @@ from fossil.evaluation.tasks.node_classification import NodeClassification, Spli
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
 from fossil.methods.untrained import Features, Prop
+from fossil.ops.memory import free_memory
 from fossil.progress import Progress
-from fossil.training.memory import free_memory
 from fossil.training.trainer import Trainer
 
 UNTRAINED: tuple[type[Features], ...] = (Features, Prop)

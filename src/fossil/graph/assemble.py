@@ -44,72 +44,14 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
         GraphError: an oddity that `treatment` refuses, an edge to a position outside the graph, or no node at all.
     """
     treatment = treatment or Treatment()
-    nodes = len(raw.ids)
-    if nodes == 0:
+    if len(raw.ids) == 0:
         raise GraphError(f"{raw.name} has no nodes.", remedy="Check that the node table is not empty.")
-    source, target = raw.source.astype(np.int64), raw.target.astype(np.int64)
-    _check_positions(np.concatenate([source, target]), nodes)
-    findings, troubles = list(raw.findings), Troubles(raw.name)
-
-    def note(kind: str, where: Array, done: str, refused: bool) -> None:
-        if len(where) == 0:
-            return
-        examples = tuple(dict.fromkeys(str(raw.ids[i]) for i in where[:20]))[:3]
-        if refused:
-            troubles.add(
-                f"{raw.name} has {len(where):,} {kind} (for example {', '.join(examples)}), which are refused.",
-                remedy="Mend the input or choose another treatment.",
-            )
-        findings.append(Finding(kind, len(where), done, examples))
-
-    loops = source == target
-    note("self loops", source[loops], _past(treatment.self_loops), treatment.self_loops == "refuse")
-    if treatment.self_loops == "remove":
-        source, target = source[~loops], target[~loops]
-
-    keys, first = np.unique(source * nodes + target, return_index=True)
-    repeated = np.ones(len(source), bool)
-    repeated[first] = False
-    note("duplicate edges", source[repeated], "merged", treatment.duplicates == "refuse")
-    source, target = np.divmod(keys, nodes)
-
-    # Both sides are distinct: saying so spares two hash tables, which cost far more than the sort that remains.
-    one_way = ~np.isin(target * nodes + source, keys, assume_unique=True)
-    done = direction_done(treatment.direction, int(np.count_nonzero(one_way)), len(one_way))
-    note("edges without their reverse", source[one_way], done, False)
-    if treatment.direction == "symmetrize":
-        source, target = (
-            np.concatenate([source, target[one_way]]),
-            np.concatenate([target, source[one_way]]),
-        )
-    elif treatment.direction == "reverse":
-        source, target = target, source
-
-    adjacency = sp.csr_array((np.ones(len(source), np.float32), (source, target)), shape=(nodes, nodes))
-    adjacency.sort_indices()
-    features: Features
-    if sp.issparse(raw.features):
-        features = sp.csr_array(raw.features, dtype=np.float32, copy=True)
-        features.eliminate_zeros()
-        features.sort_indices()
-    else:
-        features = np.asarray(raw.features, np.float32)  # a dense matrix can be most of the memory: no needless copy
-
-    touched = np.zeros(nodes, bool)
-    touched[source] = touched[target] = True
-    isolated = np.flatnonzero(~touched)
-    note("isolated nodes", isolated, _past(treatment.isolated), treatment.isolated == "refuse")
-    zero = np.flatnonzero(np.diff(features.indptr) == 0 if sp.issparse(features) else ~features.any(axis=1))
-    note("zero feature rows", zero, _past(treatment.zero_features), treatment.zero_features == "refuse")
-    troubles.raise_any()
-
-    keep = np.ones(nodes, bool)
-    if treatment.isolated == "drop":
-        keep[isolated] = False
-    if treatment.zero_features == "drop":
-        keep[zero] = False
-    labels = raw.labels
-    ids, splits = np.asarray(raw.ids), raw.published_splits
+    oddities = _Oddities(raw)
+    adjacency = _treated_edges(raw, treatment, oddities)
+    features = _as_float32(raw.features)
+    keep = ~_dropped_nodes(adjacency, features, treatment, oddities)
+    oddities.raise_refused()
+    ids, labels, splits, findings = np.asarray(raw.ids), raw.labels, raw.published_splits, oddities.findings
     if not keep.all():
         if not keep.any():
             raise GraphError(
@@ -132,6 +74,91 @@ def assemble(raw: RawGraph, treatment: Treatment | None = None) -> Graph:
         findings=tuple(findings),
         published_splits=splits,
     )
+
+
+class _Oddities:
+    """Notes what is odd about a graph: a finding for each kind, and an error for each that is refused."""
+
+    def __init__(self, raw: RawGraph) -> None:
+        self.name, self.ids = raw.name, raw.ids
+        self.findings = list(raw.findings)
+        self._troubles = Troubles(raw.name)
+
+    def note(self, kind: str, nodes: Array, done: str) -> None:
+        """Note one kind of oddity: the nodes where it is found, and what is done about it, which may be `refused`."""
+        if len(nodes) == 0:
+            return
+        examples = tuple(dict.fromkeys(str(self.ids[i]) for i in nodes[:20]))[:3]
+        if done == "refused":
+            self._troubles.add(
+                f"{self.name} has {len(nodes):,} {kind} (for example {', '.join(examples)}), which are refused.",
+                remedy="Mend the input or choose another treatment.",
+            )
+        self.findings.append(Finding(kind, len(nodes), done, examples))
+
+    def raise_refused(self) -> None:
+        """Raise GraphError where anything was refused, all of it in one message."""
+        self._troubles.raise_any()
+
+
+def _treated_edges(raw: RawGraph, treatment: Treatment, oddities: _Oddities) -> sp.csr_array:
+    """Return the adjacency, with self loops, duplicates and direction treated."""
+    nodes = len(raw.ids)
+    source, target = raw.source.astype(np.int64), raw.target.astype(np.int64)
+    _check_positions(np.concatenate([source, target]), nodes)
+
+    loops = source == target
+    oddities.note("self loops", source[loops], _past(treatment.self_loops))
+    if treatment.self_loops == "remove":
+        source, target = source[~loops], target[~loops]
+
+    keys, first = np.unique(source * nodes + target, return_index=True)
+    repeated = np.ones(len(source), bool)
+    repeated[first] = False
+    oddities.note("duplicate edges", source[repeated], _past(treatment.duplicates))
+    source, target = np.divmod(keys, nodes)
+
+    # Both sides are distinct: saying so spares two hash tables, which cost far more than the sort that remains.
+    one_way = ~np.isin(target * nodes + source, keys, assume_unique=True)
+    done = direction_done(treatment.direction, int(np.count_nonzero(one_way)), len(one_way))
+    oddities.note("edges without their reverse", source[one_way], done)
+    if treatment.direction == "symmetrize":
+        source, target = (
+            np.concatenate([source, target[one_way]]),
+            np.concatenate([target, source[one_way]]),
+        )
+    elif treatment.direction == "reverse":
+        source, target = target, source
+
+    adjacency = sp.csr_array((np.ones(len(source), np.float32), (source, target)), shape=(nodes, nodes))
+    adjacency.sort_indices()
+    return adjacency
+
+
+def _as_float32(features: Features) -> Features:
+    if not sp.issparse(features):
+        return np.asarray(features, np.float32)  # a dense matrix can be most of the memory: no needless copy
+    copied = sp.csr_array(features, dtype=np.float32, copy=True)
+    copied.eliminate_zeros()
+    copied.sort_indices()
+    return copied
+
+
+def _dropped_nodes(adjacency: sp.csr_array, features: Features, treatment: Treatment, oddities: _Oddities) -> Array:
+    """Tell which nodes are dropped (N): isolated ones and those without any feature, where the treatment says so."""
+    touched = np.diff(adjacency.indptr) > 0
+    touched[adjacency.indices] = True
+    isolated = ~touched
+    zero = np.diff(features.indptr) == 0 if sp.issparse(features) else ~features.any(axis=1)
+    dropped = np.zeros(len(touched), bool)
+    for kind, found, choice in (
+        ("isolated nodes", isolated, treatment.isolated),
+        ("zero feature rows", zero, treatment.zero_features),
+    ):
+        oddities.note(kind, np.flatnonzero(found), _past(choice))
+        if choice == "drop":
+            dropped |= found
+    return dropped
 
 
 def direction_done(direction: str, one_way: int, edges: int) -> str:
@@ -185,4 +212,5 @@ def _natural(text: str) -> tuple[int, float, str]:
 
 
 def _past(choice: str) -> str:
-    return {"remove": "removed", "keep": "kept", "drop": "dropped", "refuse": "refused"}[choice]
+    words = {"remove": "removed", "keep": "kept", "drop": "dropped", "merge": "merged", "refuse": "refused"}
+    return words[choice]

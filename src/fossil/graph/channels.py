@@ -113,8 +113,8 @@ def called_for(graph: Graph) -> tuple[Channel, ...]:
     return tuple(channel for channel in every if channel.operator != "low") if graph.is_directed else every
 
 
-def referees(channels: Iterable[Channel]) -> tuple[Channel, ...]:
-    """Return all channels that a graph with these ones has: those who say which of them to trust."""
+def reference_channels(channels: Iterable[Channel]) -> tuple[Channel, ...]:
+    """Return all channels that a graph with these ones has: agreement is measured among them, whichever are used."""
     directed = any(channel.operator in ("out", "in") for channel in channels)
     return tuple(CHANNELS[name] for name in (_DIRECTED if directed else _UNDIRECTED))
 

@@ -19,8 +19,8 @@ from fossil.nn.blocks import LoopedBlock
 from fossil.nn.convolution import GraphConvolution
 from fossil.progress import StageProgress, silent
 from fossil.sampling.batches import NodeBatches
-from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
-from fossil.sampling.store import GraphStore, Sight, allocate
+from fossil.sampling.rows import RowOperator, chunks_in_memory, with_progress
+from fossil.sampling.store import EdgeDirection, GraphStore, allocate
 
 Prepared = TypeVar("Prepared")
 
@@ -60,7 +60,7 @@ class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
         batch_nodes: B, nodes whose loss a sampled step takes.
     """
 
-    sights: ClassVar[tuple[Sight, ...]] = ("out",)
+    edge_directions: ClassVar[tuple[EdgeDirection, ...]] = ("out",)
     encodings: ClassVar[int] = 2  # passes of the encoder in a step
     extra_hops: ClassVar[int] = 0  # that the loss reads beyond those of the encoder
     batch_nodes: int = BATCH_NODES
@@ -146,6 +146,5 @@ class ConvolutionRows:
         return finish(self.operator.times(first, last, self.kept))
 
     def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
-        device, width = self.graph.device, max(layer.weight.shape[1] for layer in self.layers)
-        entries = entries_at_once(self.graph.store.features, width, device)
-        return list(chunks(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))
+        width, features = max(layer.weight.shape[1] for layer in self.layers), self.graph.store.features
+        return chunks_in_memory(self.operator.pattern, features, first, last, self.graph.device, width=width)

@@ -70,8 +70,8 @@ from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Re
 from fossil.methods.batches import RowLayer, TrainsOnBatches
 from fossil.nn.augment import drop_edges, mask_columns, symmetric_scaled, with_self_loops
 from fossil.nn.blocks import LoopedBlock
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
+from fossil.nn.effective_rank import sampled_rank
 from fossil.nn.momentum import WarmUpCosine, follow, frozen, rising_momentum
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix, leading

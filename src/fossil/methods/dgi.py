@@ -52,9 +52,9 @@ from fossil.graph.structure import row_normalized, symmetric_normalized
 from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup
 from fossil.methods.batches import RowLayer, TrainsOnBatches, convolution_layer
 from fossil.nn.augment import shuffled
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
 from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
+from fossil.nn.effective_rank import sampled_rank
 from fossil.nn.encoders import activation_module
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix

@@ -57,8 +57,8 @@ from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
+from fossil.nn.effective_rank import sampled_rank
 from fossil.nn.momentum import follow, frozen
 from fossil.ops.features import FeatureMatrix, dropout
 from fossil.ops.sparse import SparseMatrix

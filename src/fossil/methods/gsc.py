@@ -49,8 +49,8 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import with_self_loops
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution
+from fossil.nn.effective_rank import sampled_rank
 from fossil.nn.encoders import Activation, Branches, activation_module
 from fossil.nn.filters import ChebyshevConvolution
 from fossil.nn.generators import GATOnEmbeddings

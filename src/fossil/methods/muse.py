@@ -53,7 +53,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import centrality, row_normalized
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import mask_columns, symmetric_scaled
-from fossil.nn.contrast import sampled_rank
+from fossil.nn.effective_rank import sampled_rank
 from fossil.nn.encoders import Branches, DecoupledEncoder, activation_module
 from fossil.nn.fusion import FusionGate, fuse, structure_share
 from fossil.nn.tensors import GraphTensors

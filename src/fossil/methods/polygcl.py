@@ -52,8 +52,8 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, symmetric_normalized, undirected
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import shuffled
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.discriminators import BilinearDiscriminator, real_or_fake
+from fossil.nn.effective_rank import sampled_rank
 from fossil.nn.filters import ChebyshevRecurrence, MonotoneFilter, chebyshev_filters
 from fossil.ops.activation import biased_prelu
 from fossil.ops.features import FeatureMatrix, dropout

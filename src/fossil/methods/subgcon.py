@@ -53,7 +53,7 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import row_normalized, undirected
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
 from fossil.nn.augment import shuffled
-from fossil.nn.contrast import sampled_rank
+from fossil.nn.effective_rank import sampled_rank
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.unit import unit_vectors

@@ -52,8 +52,8 @@ from fossil.graph.published import PUBLISHED
 from fossil.graph.splits import NODES_PER_CLASS, PER_CLASS_GRAPHS, SplitName, SplitRule, TrainingSplit
 from fossil.graph.structure import row_normalized, symmetric_normalized
 from fossil.methods.base import Cost, Method, NodeVectors, Objective, ParameterGroup, Record
-from fossil.nn.contrast import sampled_rank
 from fossil.nn.convolution import GraphConvolution, project
+from fossil.nn.effective_rank import sampled_rank
 from fossil.ops.features import FeatureMatrix, dropout
 from fossil.ops.sparse import SparseMatrix
 from fossil.settings import Settings, setting
@@ -141,6 +141,7 @@ class Supervised(Method[SupervisedGraph]):
     """Two layers under cross-entropy."""
 
     needs_labels = True
+    whole_because = "its loss is over all training nodes of a split at once"
     epochs = 200
     small: ClassVar[Mapping[str, Any]] = {"hidden": 16, "num_classes": 3, "split_seed": 0}
     filled_in = ("num_classes", "split_seed")
@@ -253,7 +254,6 @@ class FSGCN(Supervised):
     name = "fs_gcn"
     title = "FS-GCN"
     paper = "Kipf and Welling, ICLR 2017, arXiv 1609.02907"
-    whole_because = "its loss is over all training nodes of a split at once"
     cost = Cost("1", "nnz(X)·D + E·D", "N·D + E")
     Config = FSGCNSettings
     config: FSGCNSettings
@@ -280,7 +280,6 @@ class FSMLP(Supervised):
     name = "fs_mlp"
     title = "FS-MLP"
     paper = "the reference without edges in Kipf and Welling, ICLR 2017, arXiv 1609.02907"
-    whole_because = "its loss is over all training nodes of a split at once"
     cost = Cost("none; n nodes", "nnz(X)·D of the n nodes", "n·D")
     Config = SupervisedSettings
 

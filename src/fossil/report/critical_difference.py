@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fossil.evaluation.comparison import Ranks
 from fossil.printable import shortened
+from fossil.report.figure import new_figure
 from fossil.report.lettering import write_literally
-from fossil.report.map import new_figure, picture_kind
-from fossil.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,22 +22,6 @@ _LINE = 0.27  # inches for a name
 _BAR = 0.13  # inches for a bar
 _EDGE = 0.005  # where text begins that stands above or beneath, as a share of the width
 _MOST_TICKS = 16  # with a number each
-
-
-def draw_critical_difference(path: Path, ranks: Ranks) -> None:
-    """Draw mean ranks with Nemenyi's critical difference, and beneath it the warning where graphs are few.
-
-    Args:
-        path: `.png`, `.pdf` or `.svg`; what stands there is replaced.
-        ranks: of at least two methods.
-
-    Raises:
-        SettingError: matplotlib is not installed, or the suffix is none of a picture.
-        RunError: the file cannot be written.
-    """
-    kind = picture_kind(path)
-    figure = critical_difference(ranks, notes=[ranks.warning] if ranks.warning else [])
-    write_atomically(path, lambda stream: figure.savefig(stream, format=kind, dpi=130))
 
 
 def critical_difference(ranks: Ranks, title: str = "", notes: Sequence[str] = ()) -> Figure:

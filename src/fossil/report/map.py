@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from fossil.errors import RunError, SettingError, nearest
 from fossil.graph.graph import Array, Graph
 from fossil.methods.registry import get_method
 from fossil.report.columns import class_names, has_classes
+from fossil.report.figure import new_figure
 from fossil.report.layout import Layout, flatten, layout_of
 from fossil.report.lettering import write_literally
 from fossil.runs.embeddings import Embeddings, FitResult
 from fossil.runs.lock import locked
 from fossil.runs.run import Run
 from fossil.storage import write_atomically
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_NAMES = 20  # in a legend
@@ -86,24 +84,6 @@ def _keeping_others_out(path: Path, run: Run | FitResult) -> AbstractContextMana
     """Lock the folder of a run where a picture goes there."""
     in_its_folder = run.path is not None and path.parent.resolve() == run.path.resolve()
     return locked(path.parent) if in_its_folder else nullcontext()
-
-
-def new_figure(width: float = 7, height: float = 6) -> Figure:
-    """Return an empty figure of so many inches that no window belongs to.
-
-    Raises:
-        SettingError: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SettingError(
-            "A picture needs matplotlib, which is not installed.", remedy="pip install 'fossil-gnn[plot]'"
-        ) from error
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def picture_kind(path: Path) -> str:

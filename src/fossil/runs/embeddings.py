@@ -198,6 +198,12 @@ def as_arrays(encoded: NodeVectors, first: int = 0) -> tuple[Array, Array | None
     return found.vectors.numpy()[first:], fusion, channels
 
 
+def embeddings_of(ids: Array, encoded: NodeVectors) -> Embeddings:
+    """Return what a method says of nodes, keyed by their ids."""
+    vectors, fusion, channels = as_arrays(encoded)
+    return Embeddings(ids, vectors, fusion, channels=channels)
+
+
 def not_finite(found: Embeddings) -> str | None:
     """Return in words what is NaN or infinite among vectors and what comes with them; None where nothing is."""
     arrays = {"the vectors": found.vectors} | ({} if found.fusion is None else {"λ": found.fusion})
@@ -225,10 +231,10 @@ def fault_of(method: Method[Any], ids: Array, encoded: NodeVectors) -> str | Non
     Vectors of a trained method must have a length, too: one beyond float32 has no direction.
     """
     bad = first_not_finite(method.state_dict())
-    vectors, fusion, channels = as_arrays(encoded)
-    wrong = not_finite(Embeddings(ids, vectors, fusion, channels=channels))
+    found = embeddings_of(ids, encoded)
+    wrong = not_finite(found)
     if wrong is not None or bad is not None or not method.trained:
         return wrong or bad
     with np.errstate(over="ignore"):
-        long = _rows_not_finite(vectors, squared=True)
-    return f"the length of {len(long):,} of {len(vectors):,} vectors" if len(long) else None
+        long = _rows_not_finite(found.vectors, squared=True)
+    return f"the length of {len(long):,} of {len(found.vectors):,} vectors" if len(long) else None

@@ -15,6 +15,7 @@ from fossil.graph.blocks import blocks
 from fossil.graph.graph import Graph
 from fossil.methods.base import Method, NodeVectors, joined
 from fossil.methods.registry import Kind
+from fossil.ops.memory import free_memory
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.progress import CountProgress
 from fossil.runs.checkpoints import Checkpoints
@@ -47,7 +48,6 @@ from fossil.training.devices import environment, resolve_device
 from fossil.training.distributed import all_reduce_max
 from fossil.training.divergence import DivergedError
 from fossil.training.history import History
-from fossil.training.memory import free_memory
 from fossil.training.progress import Reporter, Silent
 from fossil.training.trainer import Trainer
 
@@ -80,14 +80,11 @@ def fit(
     if how.is_sampled:
         reporter.notice(how.describe(config.training.fan_out))
     _check_memory(model, prepared, graph, device, reporter, ranks)
-    too_large = _too_large(kind, config.settings, graph)
     if out is not None:
         columns = kind.vector_columns(config.settings, graph.num_features)
         check_disk(out, graph.num_nodes, columns, in_parts=how.is_sampled, force=plan.force)
-    history, checkpoints = (
-        History(None if out is None else out / "history.jsonl"),
-        Checkpoints(out, config.identity, graph),
-    )
+    history = History(None if out is None else out / "history.jsonl")
+    checkpoints = Checkpoints(out, config.identity, graph)
 
     with nullcontext() if out is None else locked(out), reporter:
         if out is not None:
@@ -97,16 +94,10 @@ def fit(
             write_inputs(out, config, environment(device, ranks.world_size), graph, plan.loaded.plan)
         try:
             train(trainer, plan, history, checkpoints, reporter)
-            with lack_of_memory_as(too_large):
-                trainer.close()
-                model.eval()
-                encoded = _embedded(plan, model, prepared, reporter) if how.is_sampled else model.encode(prepared)
-            vectors, fusion, channels = as_arrays(encoded)
-            fault = fault_of(model, graph.ids, encoded)
-            if fault is not None:
-                raise DivergedError.after(trainer.steps, fault)
+            encoded = _embedded(trainer, plan, reporter, in_parts=how.is_sampled)
         except DivergedError as error:
             raise _with_remedy(error, plan, trainer, checkpoints) from error
+        vectors, fusion, channels = as_arrays(encoded)
         result = FitResult(
             graph.ids, vectors, fusion, graph, model, config, history.records, channels=channels, path=out
         )
@@ -152,7 +143,25 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
     return trainer, plan, how
 
 
-def _embedded(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter) -> NodeVectors:
+def _embedded(trainer: Trainer, plan: Plan, reporter: Reporter, *, in_parts: bool) -> NodeVectors:
+    """Take the steps that follow the last epoch, and embed all nodes.
+
+    Raises:
+        SettingError: memory runs out.
+        DivergedError: a weight or a vector is not finite.
+    """
+    model, prepared = trainer.method, trainer.prepared
+    with lack_of_memory_as(_too_large(plan.kind, plan.config.settings, plan.graph)):
+        trainer.close()
+        model.eval()
+        encoded = _embedded_in_parts(plan, model, prepared, reporter) if in_parts else model.encode(prepared)
+    fault = fault_of(model, plan.graph.ids, encoded)
+    if fault is not None:
+        raise DivergedError.after(trainer.steps, fault)
+    return encoded
+
+
+def _embedded_in_parts(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter) -> NodeVectors:
     """Embed all nodes in parts; those are kept in the run folder until the vectors are written as one."""
     assert isinstance(model, TrainsOnSamples)
     rows, ids = model.embedding(prepared), plan.graph.ids

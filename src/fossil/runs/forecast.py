@@ -8,11 +8,11 @@ from statistics import median
 import torch
 
 from fossil.guard.budget import in_bytes
+from fossil.ops.memory import free_memory
 from fossil.runs.fit import make_trainer
 from fossil.runs.plan import Plan
 from fossil.runs.preparation import whole_bytes
 from fossil.training.capabilities import step_memory
-from fossil.training.memory import free_memory
 from fossil.training.progress import duration
 
 _STEPS = 4  # of which the first, which compiles and allocates, does not count

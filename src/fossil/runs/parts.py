@@ -97,7 +97,7 @@ def embed_in_parts(method: Method[Any], graph: Graph, device: torch.device) -> N
         device: where vectors are made.
     """
     assert isinstance(method, TrainsOnSamples)
-    store, on_disk = host_store(graph, method.sights)
+    store, on_disk = host_store(graph, method.edge_directions)
     store, _ = place(store, device, 0.0, on_disk=on_disk)
     rows = method.eval().embedding(method.prepare_sampled(store, device, None))
     parts = (rows.rows(part.start, part.stop).on_host() for part in blocks(graph.num_nodes, ROWS))

@@ -12,12 +12,15 @@ from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
 from fossil.methods.base import Method
 from fossil.methods.registry import Kind, methods
+from fossil.ops.memory import free_memory
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.training.capabilities import DrawsBatches, TrainsOnSamples, is_out_of_memory, step_memory
 from fossil.training.distributed import all_reduce_max
-from fossil.training.memory import free_memory
 from fossil.training.placement import Placed, host_store, place
 from fossil.training.trainer import TrainingSettings
+
+_FOR_OTHERS = ", because the whole graph does not fit beside another process of this training"
+_WHOLE_BY_DEFAULT = ("fossil", "fossil_channels")  # they contrast a node with all others; their v2 does not
 
 
 class Prepared(NamedTuple):
@@ -112,16 +115,14 @@ def check_whole(kind: Kind, graph: Graph, training: TrainingSettings, device: to
 
 def kind_samples(kind: Kind) -> bool:
     """Tell whether a method can be trained on samples, with some settings at least."""
-    return all(hasattr(kind, name) for name in ("sights", "check_sampled", "prepare_sampled", "embedding"))
+    return all(hasattr(kind, name) for name in ("edge_directions", "check_sampled", "prepare_sampled", "embedding"))
 
 
 def _how_to_sample() -> str:
-    fit = ", ".join(sorted(name for name, kind in methods().items() if kind_samples(kind) and name not in _WHOLE))
+    fit = ", ".join(
+        sorted(name for name, kind in methods().items() if kind_samples(kind) and name not in _WHOLE_BY_DEFAULT)
+    )
     return f"Use a method that can train on parts of a graph (--method {fit})."
-
-
-_FOR_OTHERS = ", because the whole graph does not fit beside another process of this training"
-_WHOLE = ("fossil", "fossil_channels")  # their defaults contrast a node with all; their v2 does not
 
 
 def _least_of(graph: Graph) -> str:
@@ -174,7 +175,7 @@ def _sampled(
         raise GraphError(
             f"{graph.name} has no features.", remedy="Make some from the edges with --structural-features."
         )
-    store, on_disk = host_store(graph, model.sights)
+    store, on_disk = host_store(graph, model.edge_directions)
     fan_out = training.fan_out or None
     trial = model.prepare_sampled(store, device, fan_out)
     step = step_memory(model, trial) or 0.0

@@ -17,13 +17,14 @@ from fossil.guard.boundary import reading as guarded
 from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.methods.base import Method, NodeVectors
 from fossil.methods.registry import get_method
+from fossil.ops.memory import free_memory
 from fossil.readers.attach import attach_tables
 from fossil.readers.disk import DiskFolder, read_encoding
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.npz import read_npz
 from fossil.readers.source import open_graph
 from fossil.runs.config import CONFIG, RunConfig, fingerprint
-from fossil.runs.embeddings import Embeddings, as_arrays, not_finite
+from fossil.runs.embeddings import Embeddings, as_arrays, embeddings_of, not_finite
 from fossil.runs.exports.export import export
 from fossil.runs.folder import CHANNEL, REFERENCE, SEAL, claim_vectors_folder, read_reference, sealed, write_embeddings
 from fossil.runs.lock import locked
@@ -36,7 +37,6 @@ from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
 from fossil.training.devices import resolve_device
 from fossil.training.divergence import first_not_finite
-from fossil.training.memory import free_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,7 @@ class Run:
                 encoded = embed_in_parts(method, graph, target)
             else:
                 encoded = method.encode(method.prepare(graph, target)).on_host()
-        wrong = not_finite(Embeddings(graph.ids, *as_arrays(encoded)[:2], channels=as_arrays(encoded)[2]))
+        wrong = not_finite(embeddings_of(graph.ids, encoded))
         if wrong is not None:
             raise RunError(
                 f"The run in {self.path} gives {graph.name} numbers that are not finite: {wrong}.",

@@ -11,7 +11,7 @@ from fossil.errors import warn_the_caller
 from fossil.graph.graph import Array
 from fossil.methods.base import NodeVectors
 from fossil.methods.registry import Kind
-from fossil.nn.contrast import effective_rank
+from fossil.nn.effective_rank import effective_rank
 from fossil.runs.embeddings import FitResult
 
 _COLLAPSED = 1.5

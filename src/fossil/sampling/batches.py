@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fossil.sampling.neighbourhoods import Neighbourhood, neighbourhood
-from fossil.sampling.store import GraphStore, Sight
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.sampling.subgraphs import draw_nodes
 
 Moved = TypeVar("Moved")
@@ -44,9 +44,9 @@ class PartsOfGraph:
         seed = torch.randint(1 << 62, (1,), generator=random, device=random.device)
         return torch.Generator(self.store.device).manual_seed(int(seed))
 
-    def around(self, nodes: Tensor, sight: Sight, hops: int, random: torch.Generator) -> Neighbourhood:
+    def around(self, nodes: Tensor, direction: EdgeDirection, hops: int, random: torch.Generator) -> Neighbourhood:
         """Return the block around some nodes, on the device of the steps."""
-        pattern, near = self.store.patterns[sight], self.random_beside(random)
+        pattern, near = self.store.patterns[direction], self.random_beside(random)
         return moved(neighbourhood(pattern, nodes.to(self.store.device), hops, self.fan_out, near), self.device)
 
     def block_sizes(self, targets: int, hops: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -20,12 +22,8 @@ def few_of(store: GraphStore, nodes: int = NODES) -> GraphStore:
     spaced = torch.arange(0, store.num_nodes, max(1, store.num_nodes // nodes), device=store.device)[:nodes]
     near = [_shown(pattern, spaced)[1] for pattern in store.patterns.values()]
     every = torch.unique(torch.cat([spaced, *near]))
-    made: dict[int, Pattern] = {}
-    for pattern in store.patterns.values():
-        key = pattern.crow.data_ptr()
-        made[key] = made.get(key) or _among(pattern, every)
     features = FeatureRows(store.features.take(every, store.features.device).data)
-    return GraphStore({sight: made[each.crow.data_ptr()] for sight, each in store.patterns.items()}, features)
+    return replace(store.with_patterns(lambda pattern: _among(pattern, every)), features=features)
 
 
 def _shown(pattern: Pattern, nodes: Tensor) -> tuple[Tensor, Tensor]:

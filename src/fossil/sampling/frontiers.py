@@ -57,21 +57,21 @@ class FrontierSearch:
         sources[:, 0] = anchors
         kept = torch.zeros(len(anchors), dtype=torch.bool, device=anchors.device)
         drawn = torch.full((len(anchors),), self.size - 1, device=anchors.device)
+        two_hop = self.reach == "two_hop"
+        wanted = self.size - 1 if two_hop else self.size  # two hops leave out the anchor, six hops may come back to it
         near = self.distinct_neighbours(sources)
-        if self.reach == "two_hop":
+        if two_hop:
             near = without(near, anchors[:, None])
-        filled = _sizes(near) >= (self.size - 1 if self.reach == "two_hop" else self.size)
+        filled = _sizes(near) >= wanted
         rows = (~filled).nonzero().squeeze(1)
         current = _packed(near[rows], self.size - 1)
-        for _ in range(1 if self.reach == "two_hop" else _EXPANSIONS):
-            reached = self.distinct_neighbours(current)
-            if self.reach == "two_hop":
-                missing = self.size - 1 - _sizes(current)
+        for _ in range(1 if two_hop else _EXPANSIONS):
+            reached, missing = self.distinct_neighbours(current), wanted - _sizes(current)
+            if two_hop:  # the second hop adds to the first; of six, each replaces the one before
                 fresh = without(reached, torch.cat([current, anchors[rows, None]], 1))
                 enough = _sizes(fresh) >= missing
             else:
-                missing = self.size - _sizes(current)
-                enough = _sizes(reached) >= self.size
+                enough = _sizes(reached) >= wanted
             done = rows[enough]
             sources[done], drawn[done] = current[enough], missing[enough]
             kept[done] = filled[done] = True

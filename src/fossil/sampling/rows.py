@@ -13,11 +13,11 @@ from fossil.progress import Progress
 from fossil.sampling.neighbourhoods import Pattern, Scaling
 from fossil.sampling.store import FeatureRows, take_rows
 
-NUMBERS = {"cpu": 1 << 24, "cuda": 1 << 27}
-"""Numbers of the widest tensor that has a row for each node of a chunk."""
-ENTRIES = {"cpu": 1 << 19, "cuda": 1 << 25}
-"""Neighbours of a chunk."""
-_GATHERED = {"cpu": 1 << 28, "cuda": 1 << 31}  # numbers of the widest tensor that has a row for each of them
+CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 27}
+"""Elements of the widest tensor that has a row for each node of a chunk."""
+CHUNK_NEIGHBOURS = {"cpu": 1 << 19, "cuda": 1 << 25}
+"""Neighbours of all nodes of a chunk."""
+_GATHERED_ELEMENTS = {"cpu": 1 << 28, "cuda": 1 << 31}  # of the widest tensor that has a row for each neighbour
 
 
 def with_progress(parts: Iterable[tuple[int, int]], nodes: int, progress: Progress) -> Iterator[tuple[int, int]]:
@@ -27,10 +27,35 @@ def with_progress(parts: Iterable[tuple[int, int]], nodes: int, progress: Progre
         progress(last / nodes)
 
 
-def entries_at_once(features: FeatureRows, width: int, device: torch.device) -> int:
+def chunks_in_memory(
+    pattern: Pattern,
+    features: FeatureRows,
+    first: int,
+    last: int,
+    device: torch.device,
+    *,
+    width: int,
+    gathered_width: int | None = None,
+) -> list[tuple[int, int]]:
+    """Return the nodes from `first` to `last` in chunks for which the device has room.
+
+    Args:
+        pattern: the edges.
+        features: X, which is read of all neighbours.
+        first: of the nodes.
+        last: the node after them.
+        device: where chunks are computed.
+        width: columns of the widest tensor that has a row for each node of a chunk.
+        gathered_width: columns of what is made of each neighbour's features; `width` when None.
+    """
+    neighbours = neighbours_at_once(features, width if gathered_width is None else gathered_width, device)
+    return list(chunks(pattern, first, last, max(1, CHUNK_ELEMENTS[device.type] // width), neighbours))
+
+
+def neighbours_at_once(features: FeatureRows, width: int, device: torch.device) -> int:
     """Return how many neighbours a chunk may have where their features are read, and made `width` columns wide."""
     columns = max(width, features.shape[1] if isinstance(features.data, Tensor) else 1)
-    return max(1, min(ENTRIES[device.type], _GATHERED[device.type] // columns))
+    return max(1, min(CHUNK_NEIGHBOURS[device.type], _GATHERED_ELEMENTS[device.type] // columns))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ Nothing here is as large as the graph but the arrays themselves; what is read of
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,13 +21,14 @@ from fossil.graph.csr import Csr, union
 from fossil.graph.disk import DiskGraph
 from fossil.graph.graph import Array, Graph
 from fossil.graph.structure import undirected
-from fossil.guard.budget import free_host_memory, in_bytes
+from fossil.guard.budget import in_bytes
 from fossil.ops.features import FeatureMatrix
+from fossil.ops.memory import free_memory
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Pattern
 
-Sight = Literal["out", "in", "both"]
-"""Whom a node sees: those it points to, those that point to it, or either, itself left out."""
+EdgeDirection = Literal["out", "in", "both"]
+"""Which nodes are neighbours of a node: those it points to, those that point to it, or either, itself left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +110,11 @@ class GraphStore:
     """The arrays of a graph, wherever they lie.
 
     Attributes:
-        patterns: edges by whom a node sees; an undirected graph without self-loops has one pattern for all three.
+        patterns: edges by their direction; an undirected graph without self-loops has one pattern for all three.
         features: X.
     """
 
-    patterns: Mapping[Sight, Pattern]
+    patterns: Mapping[EdgeDirection, Pattern]
     features: FeatureRows
 
     @classmethod
@@ -122,33 +123,33 @@ class GraphStore:
         return cls({"out": pattern, "in": pattern, "both": pattern}, features)
 
     @classmethod
-    def of(cls, graph: Graph, sights: Sequence[Sight] = ("out", "in", "both")) -> GraphStore:
+    def of(cls, graph: Graph, directions: Sequence[EdgeDirection] = ("out", "in", "both")) -> GraphStore:
         """Return a graph's arrays on the host, sharing its memory, or its files where they are mapped.
 
         Args:
             graph: in memory, or on disk.
-            sights: whom nodes are asked to see; of a directed graph, the union of both directions is made in memory.
+            directions: those that are needed; of a directed graph, `both` is made in memory.
         """
         features = graph.features
         rows = FeatureRows(SparseMatrix.from_scipy(features) if sp.issparse(features) else _shared(features))
         if isinstance(graph, DiskGraph):
             patterns = {"out": _mapped(graph.out_indptr, graph.out_indices)}
-            if graph.is_directed and "in" in sights:
+            if graph.is_directed and "in" in directions:
                 patterns["in"] = _mapped(graph.in_indptr, graph.in_indices)
         else:
             patterns = {"out": _pattern(graph.adjacency)}
-            if graph.is_directed and "in" in sights:
+            if graph.is_directed and "in" in directions:
                 patterns["in"] = _pattern(sp.csr_array(graph.adjacency.T))
-        if not graph.is_directed and not ("both" in sights and _has_loops(patterns["out"])):
+        if not graph.is_directed and not ("both" in directions and _has_loops(patterns["out"])):
             return cls.undirected(patterns["out"], rows)
-        if "in" in sights and not graph.is_directed:
+        if "in" in directions and not graph.is_directed:
             patterns["in"] = patterns["out"]
-        if "both" in sights:
+        if "both" in directions:
             if isinstance(graph, DiskGraph):
                 patterns["both"] = _union(graph)
             else:
                 patterns["both"] = _pattern(undirected(graph.adjacency))
-        return cls({sight: patterns[sight] for sight in sights}, rows)
+        return cls({direction: patterns[direction] for direction in directions}, rows)
 
     @property
     def edge_bytes(self) -> int:
@@ -160,20 +161,24 @@ class GraphStore:
         """Return the store with its `edges` or its `features` on a device."""
         if name == "features":
             return replace(self, features=self.features.to(device))
-        made: dict[int, Pattern] = {}
+        return self.with_patterns(lambda pattern: Pattern(pattern.crow.to(device), pattern.col.to(device)))
+
+    def with_patterns(self, convert: Callable[[Pattern], Pattern]) -> GraphStore:
+        """Return the store with its patterns converted, a pattern of several directions once."""
+        converted: dict[int, Pattern] = {}
         for pattern in self.patterns.values():
-            key = pattern.crow.data_ptr()
-            made[key] = made.get(key) or Pattern(pattern.crow.to(device), pattern.col.to(device))
-        return replace(self, patterns={sight: made[each.crow.data_ptr()] for sight, each in self.patterns.items()})
+            address = pattern.crow.data_ptr()
+            if address not in converted:
+                converted[address] = convert(pattern)
+        patterns = {direction: converted[pattern.crow.data_ptr()] for direction, pattern in self.patterns.items()}
+        return replace(self, patterns=patterns)
 
     def pinned(self) -> GraphStore:
         """Return the store with its features in memory that a card reads directly."""
         data = self.features.data
-        return (
-            self
-            if not isinstance(data, Tensor)
-            else replace(self, features=replace(self.features, data=data.pin_memory()))
-        )
+        if not isinstance(data, Tensor):
+            return self
+        return replace(self, features=replace(self.features, data=data.pin_memory()))
 
     @property
     def num_nodes(self) -> int:
@@ -205,9 +210,9 @@ def take_rows(data: Tensor, nodes: Tensor, device: torch.device) -> Tensor:
         return data.index_select(0, nodes).to(device)
     # The gathered rows alone cross to the device; through pinned memory, without waiting.
     rows = data.index_select(0, nodes.to(data.device))
-    return (rows.pin_memory() if device.type == "cuda" and rows.device.type == "cpu" else rows).to(
-        device, non_blocking=True
-    )
+    if device.type == "cuda" and rows.device.type == "cpu":
+        rows = rows.pin_memory()
+    return rows.to(device, non_blocking=True)
 
 
 def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None = None) -> Tensor:
@@ -220,12 +225,12 @@ def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None =
         GraphError: neither has room for it.
     """
     narrow, short = 2 * nodes * width, like is not None and like.element_size() == 2
-    free = free_bytes(device)
+    free = free_memory(device)
     if not short and (free is None or 2 * narrow <= _MOST * free):
         return torch.empty(nodes, width, dtype=torch.float32, device=device)
     full = []
     for place in dict.fromkeys((device, torch.device("cpu"))):
-        free = free_bytes(place)
+        free = free_memory(place)
         if free is None or narrow <= _MOST * free:
             return torch.empty(nodes, width, dtype=torch.bfloat16, device=place)
         full.append(f"{in_bytes(free)} on {'the host' if place.type == 'cpu' else place}")
@@ -235,14 +240,6 @@ def allocate(nodes: int, width: int, device: torch.device, like: Tensor | None =
         remedy="Choose a smaller width, or use a machine with more memory. A training that is over is kept in its run "
         "folder: --resume embeds without training again.",
     )
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Return how many bytes more this process can use on the device; None where the system does not say."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    return free_host_memory()
 
 
 def _inverse(totals: Tensor) -> Tensor:

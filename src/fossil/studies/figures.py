@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fossil.errors import EvaluationError, SettingError
+from fossil.errors import EvaluationError
 from fossil.report.critical_difference import critical_difference
+from fossil.report.figure import new_figure
 from fossil.storage import write_atomically
 from fossil.studies.file import FigureEntry, Quantity
 from fossil.studies.ranking import Ranking, ranking
@@ -72,7 +73,7 @@ def _sweep(results: Results, entry: FigureEntry) -> Figure:
         raise _nothing_yet(entry)
     across = min(_PANELS_A_ROW, len(columns))
     down = math.ceil(len(columns) / across)
-    figure = _new_figure(2.9 * across + 0.3, 2.5 * down + 0.5)
+    figure = new_figure(2.9 * across + 0.3, 2.5 * down + 0.5)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in sweep.values)
     for panel, column in zip(panels, columns, strict=False):
@@ -115,7 +116,7 @@ def _halves(lines: Mapping[str, Sequence[tuple[Any, float, float | None]]]) -> l
 def _growth(results: Results, entry: FigureEntry) -> Figure:
     """Return one panel: a line for each row over the number of nodes, on logarithmic axes."""
     plan, name = results.plan, entry.protocol or results.plan.study.protocols[0]
-    figure = _new_figure(6.4, 4.4)
+    figure = new_figure(6.4, 4.4)
     panel = figure.subplots()
     sizes: set[float] = set()
     for number, row in enumerate(plan.rows):
@@ -182,16 +183,3 @@ def _nothing_yet(entry: FigureEntry) -> EvaluationError:
     return EvaluationError(
         f"There is nothing to draw in {entry.name!r} yet.", remedy="Train something first: fossil study run FILE."
     )
-
-
-def _new_figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SettingError(
-            "A figure needs matplotlib, which is not installed.", remedy="pip install 'fossil-gnn[plot]'"
-        ) from error
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

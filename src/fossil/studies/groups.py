@@ -15,14 +15,13 @@ NOTE = (
 )
 
 
-def letters_of(rows: Sequence[ByEncoder], confidence: float = 0.95) -> list[str]:
+def letters_of(rows: Sequence[ByEncoder]) -> list[str]:
     """Return the letters of each row on one graph; none for rows that cannot be paired with the others.
 
     Two rows are paired on the encoders that both have, so that a row may have more of them than another.
 
     Args:
         rows: values of each row by encoder and split.
-        confidence: of a difference, after the correction.
     """
     # The splits that most rows have of an encoder; a method that was trained on labels has one alone.
     seen: dict[int, list[tuple[int, ...]]] = {}
@@ -40,5 +39,5 @@ def letters_of(rows: Sequence[ByEncoder], confidence: float = 0.95) -> list[str]
         if min(shared) >= FEWEST_FOR_AN_INTERVAL:
             paired[str(number)] = values[number]
     in_order = {str(number): paired[str(number)] for number in range(len(rows)) if str(number) in paired}
-    found_letters = significance_letters(in_order, confidence=confidence) if len(in_order) > 1 else {}
+    found_letters = significance_letters(in_order) if len(in_order) > 1 else {}
     return [found_letters.get(str(number), "") for number in range(len(rows))]

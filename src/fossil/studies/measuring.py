@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from fossil.errors import SettingError
+from fossil.ops.memory import clear_peak, peak_bytes
 from fossil.training.devices import resolve_device
-from fossil.training.memory import clear_peak, peak_bytes
 
 
 @dataclass(frozen=True)

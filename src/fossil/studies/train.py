@@ -18,6 +18,7 @@ from fossil.errors import FossilError, FossilWarning, RunError
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.graph.graph import Array
+from fossil.ops.memory import clear_peak, peak_bytes
 from fossil.runs.embeddings import FitResult
 from fossil.runs.fit import fit
 from fossil.runs.interrupts import TrainingInterruptedError
@@ -28,7 +29,6 @@ from fossil.studies.file import Keep
 from fossil.studies.plan import Cell, Graphs, Scoring, StudyPlan, plan_cell, training_key
 from fossil.studies.store import Record, Scores, Store
 from fossil.training.devices import describe_device, resolve_device
-from fossil.training.memory import clear_peak, peak_bytes
 
 
 def do_cell(plan: StudyPlan, graphs: Graphs, store: Store, cell: Cell, device: str) -> Record:

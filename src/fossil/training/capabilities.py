@@ -15,7 +15,7 @@ from fossil.errors import FossilError
 from fossil.graph.graph import Graph
 from fossil.methods.base import NodeVectors
 from fossil.progress import StageProgress
-from fossil.sampling.store import GraphStore, Sight
+from fossil.sampling.store import EdgeDirection, GraphStore
 
 # What PyTorch says of a tensor that is too large for the machine, or for any machine.
 _TOO_LARGE = ("can't allocate memory", "Storage size calculation overflowed", "Overflow when unpacking long")
@@ -65,7 +65,7 @@ class Divides(Protocol):
 class TrainsOnSamples(Protocol):
     """Can take its steps on the surroundings of sampled nodes, and embed a chunk of nodes at a time."""
 
-    sights: ClassVar[tuple[Sight, ...]]
+    edge_directions: ClassVar[tuple[EdgeDirection, ...]]
 
     def check_sampled(self) -> None:
         """Raise SettingError, with what to set, where its settings need the whole graph at every step."""

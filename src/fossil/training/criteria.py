@@ -57,7 +57,7 @@ def uniformity(vectors: Tensor, seed: int = 0, most: int = SAMPLE) -> float:
 def rankme(vectors: Tensor, seed: int = 0, most: int = SAMPLE) -> float:
     """Return exp of the entropy of the singular values, as shares of their sum: 1 to min(N, D), more is better.
 
-    Garrido et al., ICML 2023, without the ε that they add to the shares. `fossil.nn.contrast.effective_rank` is its
+    Garrido et al., ICML 2023, without the ε that they add to the shares. `fossil.nn.effective_rank` has its
     relative that weighs directions by their squares. Over `most` nodes, which cannot show more directions than that.
     """
     rows = vectors[sampled(len(vectors), most, seed, vectors.device)].double()

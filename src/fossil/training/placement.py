@@ -8,10 +8,12 @@ from typing import Literal
 
 import torch
 
+from fossil.graph.disk import DiskGraph
 from fossil.graph.graph import Graph
 from fossil.guard.budget import in_bytes
+from fossil.ops.memory import free_memory
 from fossil.ops.ranks import ALONE, Ranks
-from fossil.sampling.store import GraphStore, Sight, free_bytes
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.training.distributed import all_reduce_max
 
 Where = Literal["the card", "pinned host memory", "memory", "disk"]
@@ -58,7 +60,7 @@ def place(
     here: Where = "disk" if on_disk else "memory"
     if device.type == "cpu":
         return store, [Placed(name, size, here) for name, size in sizes.items()]
-    free, host = free_bytes(device), free_bytes(_HOST)
+    free, host = free_memory(device), free_memory(_HOST)
     left = (1 - _LEFT_FREE) * (free or 0) - step
     placed: list[Placed] = []
     for name, size in sizes.items():
@@ -77,6 +79,6 @@ def _pinned(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def host_store(graph: Graph, sights: Sequence[Sight]) -> tuple[GraphStore, bool]:
+def host_store(graph: Graph, directions: Sequence[EdgeDirection]) -> tuple[GraphStore, bool]:
     """Return a graph's arrays as they are on the host, and whether they are mapped from files."""
-    return GraphStore.of(graph, sights=sights), hasattr(graph, "out_indptr")
+    return GraphStore.of(graph, directions=directions), isinstance(graph, DiskGraph)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 import fossil
 from fossil.datasets.synthetic import csbm
 from fossil.errors import EvaluationError, FossilWarning, RunError
-from fossil.evaluation.evaluate import evaluate_runs
+from fossil.evaluation.evaluate import evaluate
 from fossil.evaluation.protocol import Protocol, protocol
 from fossil.evaluation.rows import Row, against_the_first
 from fossil.evaluation.statistics import Summary
@@ -85,15 +85,15 @@ def test_vectors_of_very_different_length_are_warned_about(tmp_path: Path, longe
     run = Run.open(run.path)
     expectation = pytest.warns(FossilWarning, match="protocol='paper-unit-rows'") if warned else nullcontext()
     with expectation:
-        evaluate_runs([run], PAPER, splits=1, device="cpu")
-    evaluate_runs([run], protocol("paper-unit-rows"), splits=1, device="cpu")  # any warning is an error here
+        evaluate([run], protocol=PAPER, splits=1, device="cpu")
+    evaluate([run], protocol=protocol("paper-unit-rows"), splits=1, device="cpu")  # any warning is an error here
     scores = json.loads((run.path / "scores-paper-unit-rows.json").read_text())
     assert scores["protocol"]["rows"] == "of length one"
 
 
 def test_a_single_run_is_scored_on_ten_splits_from_its_own_seed_on(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", seed=3)
-    [row] = evaluate_runs([run], PAPER, device="cpu")
+    [row] = evaluate([run], protocol=PAPER, device="cpu")
     seeds = [3 + 1000 * i for i in range(10)]
     expected = score(run.arrays["vectors"], np.arange(NODES) % 3, PAPER, graph_name="town", seeds=seeds)
     assert (row.encoders, row.splits) == (1, 10)
@@ -107,7 +107,7 @@ def test_a_single_run_is_scored_on_ten_splits_from_its_own_seed_on(tmp_path: Pat
 
 def test_runs_that_differ_in_their_seed_share_a_row(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(3)]
-    [row] = evaluate_runs(runs, PAPER, device="cpu")
+    [row] = evaluate(runs, protocol=PAPER, device="cpu")
     assert (row.encoders, row.splits) == (3, 1)
     kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
     assert [[one["seed"] for one in scores] for scores in kept] == [[0], [1], [2]]
@@ -116,15 +116,15 @@ def test_runs_that_differ_in_their_seed_share_a_row(tmp_path: Path) -> None:
 
 def test_the_interval_of_several_encoders_is_over_encoders_not_splits(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(3)]
-    [row] = evaluate_runs(runs, PAPER, splits=4, device="cpu")
+    [row] = evaluate(runs, protocol=PAPER, splits=4, device="cpu")
     kept = [json.loads((run.path / "scores-paper.json").read_text())["scores"] for run in runs]
     means = [np.mean([one["accuracy"] for one in scores]) for scores in kept]
     expected = scipy.stats.t.interval(0.95, 2, np.mean(means), scipy.stats.sem(means))
     assert row.accuracy.interval is not None and row.over == "encoders"
     np.testing.assert_allclose(row.accuracy.interval[:2], expected)
-    [pair] = evaluate_runs(runs[:2], PAPER, splits=4, device="cpu")
+    [pair] = evaluate(runs[:2], protocol=PAPER, splits=4, device="cpu")
     assert pair.accuracy.interval is None and pair.accuracy.values == pytest.approx(means[:2])
-    [one] = evaluate_runs(runs[:1], PAPER, splits=4, device="cpu")
+    [one] = evaluate(runs[:1], protocol=PAPER, splits=4, device="cpu")
     assert one.over == "splits" and one.accuracy.n == 4
 
 
@@ -134,12 +134,12 @@ PUBLISHED = np.random.default_rng(5).permuted(np.tile(np.repeat([0, 1, 2], [28, 
 def test_a_single_run_sees_each_published_split_once_however_many_are_asked_for(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", seed=7, splits={"geom_gcn": PUBLISHED, "public": PUBLISHED[:1]})
     for asked in (None, 10, 25):
-        [row] = evaluate_runs([run], protocol("geom_gcn"), splits=asked, features=True, device="cpu")
+        [row] = evaluate([run], protocol=protocol("geom_gcn"), splits=asked, features=True, device="cpu")
         assert [one.seed for one in row.scores[7]] == [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
         assert row.splits == row.accuracy.n == 10 and [one.accuracy.n for one in row.untrained] == [10, 10]
-    [few] = evaluate_runs([run], protocol("geom_gcn"), splits=2, device="cpu")
+    [few] = evaluate([run], protocol=protocol("geom_gcn"), splits=2, device="cpu")
     assert [one.seed for one in few.scores[7]] == [7, 8]
-    [public] = evaluate_runs([run], protocol("public"), splits=5, device="cpu")
+    [public] = evaluate([run], protocol=protocol("public"), splits=5, device="cpu")
     assert public.splits == public.accuracy.n == 1 and public.accuracy.interval is None
     assert "one split, whatever the seed" in public.protocol and "over splits" not in public.protocol
     kept = json.loads((run.path / "scores-public.json").read_text())["scores"]
@@ -149,10 +149,10 @@ def test_a_single_run_sees_each_published_split_once_however_many_are_asked_for(
 def test_encoders_on_published_splits_have_an_interval_over_encoders(tmp_path: Path) -> None:
     given = {"geom_gcn": PUBLISHED, "public": PUBLISHED[:1]}
     runs = [make_run(tmp_path / str(seed), seed=seed, splits=given) for seed in (0, 3, 12)]
-    [row] = evaluate_runs(runs, protocol("public"), device="cpu")
+    [row] = evaluate(runs, protocol=protocol("public"), device="cpu")
     assert row.over == "encoders" and row.accuracy.n == 3 and row.accuracy.interval is not None
     assert [one.seed for scores in row.scores.values() for one in scores] == [0, 0, 0]
-    [row] = evaluate_runs(runs, protocol("geom_gcn"), device="cpu")
+    [row] = evaluate(runs, protocol=protocol("geom_gcn"), device="cpu")
     assert [one.seed for scores in row.scores.values() for one in scores] == [0, 3, 2]
 
 
@@ -161,13 +161,13 @@ def test_rows_on_other_published_splits_share_nothing_though_graphs_have_one_fin
     ours, theirs = {"geom_gcn": PUBLISHED}, {"geom_gcn": np.roll(PUBLISHED, 7, axis=1)}
     runs = [make_run(tmp_path / "a", splits=ours), make_run(tmp_path / "b", alpha=0.3, splits=theirs)]
     assert runs[0].graph.fingerprint == runs[1].graph.fingerprint
-    rows = evaluate_runs(runs, protocol("geom_gcn"), features=True, device="cpu")
+    rows = evaluate(runs, protocol=protocol("geom_gcn"), features=True, device="cpu")
     assert rows[1].minus(rows[0]) is None and not against_the_first(rows)
     for run, row in zip(runs, rows, strict=True):
-        [alone] = evaluate_runs([run], protocol("geom_gcn"), features=True, device="cpu")
+        [alone] = evaluate([run], protocol=protocol("geom_gcn"), features=True, device="cpu")
         assert [one.scores for one in row.untrained] == [one.scores for one in alone.untrained]
     assert rows[0].untrained[0].scores != rows[1].untrained[0].scores
-    first, second = evaluate_runs(runs, PAPER, device="cpu")
+    first, second = evaluate(runs, protocol=PAPER, device="cpu")
     assert second.minus(first) is not None
 
 
@@ -177,10 +177,10 @@ def test_a_copy_of_a_published_graph_under_another_name_trains_on_other_nodes_an
     few = PAPER.updated({"nodes_per_class": 5})
     runs = [make_run(tmp_path / name, labels=labels, name=name, features=1433) for name in ("cora", "mine")]
     assert runs[0].graph.fingerprint == runs[1].graph.fingerprint
-    rows = evaluate_runs(runs, few, splits=3, features=True, device="cpu")
+    rows = evaluate(runs, protocol=few, splits=3, features=True, device="cpu")
     assert against_the_first(rows) == []
     for run, row in zip(runs, rows, strict=True):
-        [alone] = evaluate_runs([run], few, splits=3, features=True, device="cpu")
+        [alone] = evaluate([run], protocol=few, splits=3, features=True, device="cpu")
         assert [one.accuracy for one in row.untrained] == [one.accuracy for one in alone.untrained]
 
 
@@ -201,7 +201,7 @@ def test_published_splits_that_a_run_does_not_have_are_asked_for_in_vain(tmp_pat
 
 def test_a_row_knows_its_test_nodes_and_what_another_draw_of_them_would_change(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
-    [row] = evaluate_runs([run], PAPER.updated({"confidence": 0.9}), splits=2, device="cpu")
+    [row] = evaluate([run], protocol=PAPER.updated({"confidence": 0.9}), splits=2, device="cpu")
     assert row.test_nodes == len(PAPER.draw(np.arange(NODES) % 3, 0, "town").test) == 12
     theirs = scipy.stats.binomtest(7, 12).proportion_ci(0.9, method="wilson")
     exact = replace(row, metrics={"accuracy": Summary((7 / 12,))})
@@ -211,7 +211,7 @@ def test_a_row_knows_its_test_nodes_and_what_another_draw_of_them_would_change(t
 
 def test_the_majority_is_scored_on_the_same_splits_as_scikit_learn_does(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / str(seed), seed=seed, labels=UNEVEN) for seed in range(3)]
-    [row] = evaluate_runs(runs, PAPER, device="cpu")
+    [row] = evaluate(runs, protocol=PAPER, device="cpu")
     answers = []
     for seed in range(3):
         split = PAPER.draw(UNEVEN, seed, "town")
@@ -227,14 +227,14 @@ def test_encoders_of_different_seeds_with_equal_vectors_count_once(tmp_path: Pat
     first, second, third = (make_run(tmp_path / str(seed), seed=seed) for seed in range(3))
     write_vectors(second.path, first.graph.ids, first.arrays["vectors"])
     with pytest.warns(FossilWarning, match=r"0 \(seed 0\) and .*1 \(seed 1\) have equal vectors") as caught:
-        [row] = evaluate_runs([first, Run.open(second.path), third], PAPER, device="cpu")
+        [row] = evaluate([first, Run.open(second.path), third], protocol=PAPER, device="cpu")
     assert len(caught) == 1 and list(row.scores) == [0, 2] and row.accuracy.n == 2
 
 
 def test_rows_that_share_nodes_seeds_and_splits_are_paired(tmp_path: Path) -> None:
     ours = [make_run(tmp_path / f"a{seed}", seed=seed) for seed in range(3)]
     theirs = [make_run(tmp_path / f"b{seed}", seed=seed, alpha=0.3, noise=1.2) for seed in (2, 0, 1)]
-    rows = evaluate_runs([*ours, *theirs], PAPER, device="cpu")
+    rows = evaluate([*ours, *theirs], protocol=PAPER, device="cpu")
     [(second, first, found)] = against_the_first(rows)
     assert (first, second) == (rows[0], rows[1])
     a, b = ([row.scores[seed][0].accuracy for seed in range(3)] for row in (first, second))
@@ -246,7 +246,7 @@ def test_rows_that_share_nodes_seeds_and_splits_are_paired(tmp_path: Path) -> No
 
 def test_single_encoders_are_paired_split_by_split(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", alpha=0.3, noise=1.2)]
-    first, second = evaluate_runs(runs, PAPER, splits=5, device="cpu")
+    first, second = evaluate(runs, protocol=PAPER, splits=5, device="cpu")
     found = second.minus(first)
     assert found is not None
     assert found.values == pytest.approx(np.subtract(second.accuracy.values, first.accuracy.values))
@@ -255,7 +255,7 @@ def test_single_encoders_are_paired_split_by_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"seed": 1}, {"labels": np.arange(60) % 2}, {"name": "city", "seed": 5}])
 def test_rows_of_other_seeds_or_other_labels_are_not_paired(tmp_path: Path, change: dict[str, object]) -> None:
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", alpha=0.3, **change)]  # type: ignore[arg-type]
-    assert against_the_first(evaluate_runs(runs, PAPER, splits=2, device="cpu")) == []
+    assert against_the_first(evaluate(runs, protocol=PAPER, splits=2, device="cpu")) == []
 
 
 @pytest.mark.parametrize("second", ["a", "b"])
@@ -263,7 +263,7 @@ def test_an_encoder_counts_once(tmp_path: Path, second: str) -> None:
     first = make_run(tmp_path / "a", seed=7)
     again = first if second == "a" else make_run(tmp_path / "b", seed=7)
     with pytest.raises(EvaluationError, match="would count as two encoders") as caught:
-        evaluate_runs([make_run(tmp_path / "other", seed=8), first, again], PAPER, device="cpu")
+        evaluate([make_run(tmp_path / "other", seed=8), first, again], protocol=PAPER, device="cpu")
     named = [tmp_path / "a", tmp_path / second, "7"]
     assert all(str(name) in caught.value.what for name in named)
     assert not list(tmp_path.rglob("scores-*.json"))
@@ -272,7 +272,7 @@ def test_an_encoder_counts_once(tmp_path: Path, second: str) -> None:
 @pytest.mark.parametrize("rule", ["paper", "released"])
 def test_the_largest_seed_can_be_scored(tmp_path: Path, rule: str) -> None:
     run = make_run(tmp_path / "a", seed=2**32 - 1)
-    evaluate_runs([run], protocol(rule), splits=3, device="cpu")
+    evaluate([run], protocol=protocol(rule), splits=3, device="cpu")
     kept = json.loads((run.path / f"scores-{rule}.json").read_text())
     assert [one["seed"] for one in kept["scores"]] == [2**32 - 1, 999, 1999]
 
@@ -282,7 +282,7 @@ def test_the_largest_seed_can_be_scored(tmp_path: Path, rule: str) -> None:
 )
 def test_runs_that_differ_in_more_than_the_seed_do_not(tmp_path: Path, change: dict[str, object]) -> None:
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, **change)]  # type: ignore[arg-type]
-    rows = evaluate_runs(runs, PAPER, splits=1, device="cpu")
+    rows = evaluate(runs, protocol=PAPER, splits=1, device="cpu")
     assert [row.encoders for row in rows] == [1, 1]
 
 
@@ -303,13 +303,13 @@ def test_a_row_says_what_sets_its_runs_apart_from_the_defaults(tmp_path: Path) -
         make_run(tmp_path / "b", preset="paper"),
         make_run(tmp_path / "c", alpha=0.4, epochs=7),
     ]
-    titles = [row.method for row in evaluate_runs(runs, PAPER, splits=1, device="cpu")]
+    titles = [row.method for row in evaluate(runs, protocol=PAPER, splits=1, device="cpu")]
     assert titles == ["FOSSIL", "FOSSIL (paper)", "FOSSIL alpha=0.4 epochs=7"]
 
 
 def test_features_are_scored_on_the_splits_of_the_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", seed=2)
-    [row] = evaluate_runs([run], PAPER, splits=3, features=True, device="cpu")
+    [row] = evaluate([run], protocol=PAPER, splits=3, features=True, device="cpu")
     unit = normalize(run.graph.features)
     expected = score(unit, np.arange(NODES) % 3, PAPER, graph_name="town", seeds=[2, 1002, 2002])
     features, prop = row.untrained
@@ -353,7 +353,7 @@ def test_untrained_rows_stand_beside_a_comparison_unless_somebody_says_otherwise
 
 
 def test_who_is_not_above_the_better_untrained_row_beyond_doubt_does_not_beat_it(tmp_path: Path) -> None:
-    [row] = evaluate_runs([make_run(tmp_path / "a")], PAPER, splits=4, features=True, device="cpu")
+    [row] = evaluate([make_run(tmp_path / "a")], protocol=PAPER, splits=4, features=True, device="cpu")
 
     def among(*accuracies: float) -> Row:
         scores = [replace(one, accuracy=value) for one, value in zip(row.scores[0], accuracies, strict=False)]
@@ -383,7 +383,7 @@ def test_untrained_rows_that_do_not_fit_in_memory_are_left_out(tmp_path: Path, m
     run = make_run(tmp_path / "a")
     monkeypatch.setattr("fossil.evaluation.untrained.free_memory", lambda device: 10)
     with pytest.warns(FossilWarning, match="eatures of town would take"):
-        [row] = evaluate_runs([run], PAPER, splits=1, features=True, device="cpu")
+        [row] = evaluate([run], protocol=PAPER, splits=1, features=True, device="cpu")
     assert row.untrained == ()
 
 
@@ -396,7 +396,7 @@ def test_progress_rises_over_all_runs_and_features_to_one(tmp_path: Path) -> Non
 
 
 def test_the_released_protocol_also_gives_the_test_maximum(tmp_path: Path) -> None:
-    [row] = evaluate_runs([make_run(tmp_path / "a")], protocol("released"), splits=2, device="cpu")
+    [row] = evaluate([make_run(tmp_path / "a")], protocol=protocol("released"), splits=2, device="cpu")
     assert list(row.metrics) == ["accuracy", "macro_f1", "test_maximum"]
     assert row.metrics["test_maximum"].mean >= row.accuracy.mean
     assert (tmp_path / "a" / "scores-released.json").exists()
@@ -412,20 +412,20 @@ def test_the_published_figure_stands_beside_the_published_graph_and_settings_alo
         "another graph": (make_run(tmp_path / "d"), None),
     }
     for run, expected in published.values():
-        [row] = evaluate_runs([run], few, splits=1, device="cpu")
+        [row] = evaluate([run], protocol=few, splits=1, device="cpu")
         assert row.published == expected
 
 
 def test_no_labels(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="has no labels to score against"):
-        evaluate_runs([make_run(tmp_path / "a", labels=False)], PAPER)
+        evaluate([make_run(tmp_path / "a", labels=False)], protocol=PAPER)
 
 
 def test_an_unfinished_run_is_not_scored(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     (run.path / "summary.json").unlink()
     with pytest.raises(RunError, match="is not finished"):
-        evaluate_runs([run], PAPER)
+        evaluate([run], protocol=PAPER)
     assert not (run.path / "scores-paper.json").exists()
 
 
@@ -433,7 +433,7 @@ def test_embeddings_of_other_nodes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     write_vectors(run.path, np.arange(NODES)[::-1], np.eye(NODES, 3, dtype=np.float32))
     with pytest.raises(RunError, match=r"its nodes are not those of graph\.npz"):
-        evaluate_runs([run], PAPER)
+        evaluate([run], protocol=PAPER)
 
 
 SMALL = {"hidden": 8, "width": 4, "subgraph_size": 3, "num_anchors": 6, "encoder": "gcn"}
@@ -446,7 +446,7 @@ def graph() -> Graph:
 
 def test_folders_runs_and_lists_of_them_are_scored_alike(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", seed=3)
-    [expected] = evaluate_runs([run], PAPER, splits=2, device="cpu")
+    [expected] = evaluate([run], protocol=PAPER, splits=2, device="cpu")
     for given in (str(run.path), run.path, run, [run.path], (run,)):
         assert fossil.evaluate(given, splits=2, device="cpu") == [expected]
     other = make_run(tmp_path / "b", seed=4)

@@ -73,11 +73,11 @@ def test_channels_that_the_graph_has_not_are_left_out_and_said_so() -> None:
 @pytest.mark.parametrize("directed", [False, True])
 def test_weights_are_the_mean_agreement_of_untrained_rows(directed: bool) -> None:
     method, prepared = fitted(make_graph(directed=directed))
-    judges = [*UNDIRECTED] if not directed else ["identity", "low", "low2", "out", "out2", "in", "in2"]
-    chosen = [CHANNELS[name] for name in judges]
+    references = [*UNDIRECTED] if not directed else ["identity", "low", "low2", "out", "out2", "in", "in2"]
+    chosen = [CHANNELS[name] for name in references]
     rows = seen_along(torch.tensor(make_graph(directed=directed).features), chosen, prepared.tensors)
     every = agreement(rows, chosen, torch.arange(NODES)).mean(0)
-    mine = every[[judges.index(channel.name) for channel in method.channels]]
+    mine = every[[references.index(channel.name) for channel in method.channels]]
     torch.testing.assert_close(method.weights, channel_weights(mine, method.channels, 2.0))
     torch.testing.assert_close(method.subgraph_weight, (2 * every[0].clamp_min(0)) ** 2)
     torch.testing.assert_close(method.edge_dropout, every[0].clamp(0, 0.5))

@@ -81,9 +81,9 @@ def test_losses_and_gradients_of_a_part_are_those_of_the_whole(directed: bool, c
 def test_weights_and_vectors_made_in_stretches_are_those_of_the_whole(
     directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fossil.methods.fossil_channels.rows.NUMBERS", {"cpu": 24_000})
+    monkeypatch.setattr("fossil.sampling.rows.CHUNK_ELEMENTS", {"cpu": 24_000})
     for changes in ({}, {"weighting": "node", "untrained": 0}):
-        graph = hub_graph(directed=directed, features=150)  # wider than the columns that channels are judged by
+        graph = hub_graph(directed=directed, features=150)  # wider than the columns that channels are compared by
         whole, part = build(graph, **changes).eval(), build(graph, **changes).eval()
         prepared, sampled = whole.prepare(graph, CPU), part.prepare_sampled(GraphStore.of(graph), CPU, 2)
         whole.fit(prepared, random(0))

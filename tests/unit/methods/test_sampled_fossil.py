@@ -175,7 +175,7 @@ def test_each_rank_encodes_its_share_as_one_process_would(changes: dict[str, Any
 def test_vectors_made_in_stretches_are_those_of_the_whole(
     directed: bool, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fossil.methods.fossil.rows.NUMBERS", {"cpu": 77})
+    monkeypatch.setattr("fossil.sampling.rows.CHUNK_ELEMENTS", {"cpu": 77})
     graph = hub_graph(directed=directed)
     method = FossilV2.build(FossilV2.configure(None, SMALL, changes), graph.num_features, 0).eval()
     expected = method.encode(method.prepare(graph, CPU))

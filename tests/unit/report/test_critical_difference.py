@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from fossil.errors import SettingError
-from fossil.evaluation.comparison import mean_ranks
-from fossil.report.critical_difference import critical_difference, draw_critical_difference
+from fossil.evaluation.comparison import Ranks, mean_ranks
+from fossil.report.critical_difference import critical_difference
 
 matplotlib = pytest.importorskip("matplotlib")
 
 
-def texts(path: Path) -> str:
-    """All text of an SVG file; its comments have the letters of what is drawn as paths."""
+def drawn_text(path: Path, ranks: Ranks) -> str:
+    """All text of the picture as an SVG file; its comments have the letters of what is drawn as paths."""
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        critical_difference(ranks, notes=[ranks.reading]).savefig(path)
     source = path.read_text(encoding="utf-8")
     ElementTree.fromstring(source)
     return source
@@ -25,9 +26,7 @@ def texts(path: Path) -> str:
 def test_every_method_stands_in_it_and_few_graphs_are_warned_of(tmp_path: Path, graphs: int) -> None:
     scores = {f"method-{i}": {f"g{j}": (i * (j + 3)) % 5 + i for j in range(graphs)} for i in range(5)}
     ranks = mean_ranks(scores)
-    with matplotlib.rc_context({"svg.fonttype": "none"}):
-        draw_critical_difference(tmp_path / "ranks.svg", ranks)
-    drawn = texts(tmp_path / "ranks.svg")
+    drawn = drawn_text(tmp_path / "ranks.svg", ranks)
     for name, rank in ranks.mean.items():
         assert f"{name}  {rank:.2f}" in drawn
     assert f"critical difference {ranks.critical_difference:.2f}" in drawn
@@ -37,9 +36,7 @@ def test_every_method_stands_in_it_and_few_graphs_are_warned_of(tmp_path: Path, 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     scores = {name: {"g": place, "h": place} for place, name in enumerate(["$\\badmacro$", "\x1b[31m", "plain"])}
-    with matplotlib.rc_context({"svg.fonttype": "none"}):
-        draw_critical_difference(tmp_path / "ranks.svg", mean_ranks(scores))
-    drawn = texts(tmp_path / "ranks.svg")
+    drawn = drawn_text(tmp_path / "ranks.svg", mean_ranks(scores))
     assert "$\\badmacro$  3.00" in drawn and "\\x1b[31m  2.00" in drawn
 
 
@@ -62,9 +59,3 @@ def test_no_names_overlap_and_none_leaves_the_picture(methods: int, name: str) -
         assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1, texts[number].get_text()
         for other, beside in enumerate(boxes[:number]):
             assert not box.overlaps(beside), (texts[number].get_text(), texts[other].get_text())
-
-
-def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    ranks = mean_ranks({"a": {"g": 1.0, "h": 1.0}, "b": {"g": 0.0, "h": 0.0}})
-    with pytest.raises(SettingError, match=r"\.png"):
-        draw_critical_difference(tmp_path / "ranks.txt", ranks)

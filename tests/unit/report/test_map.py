@@ -167,3 +167,8 @@ def test_directions_are_told_apart_at_any_length(scale: float, monkeypatch: pyte
     vectors, kind = clusters(10)
     positions, _ = flatten((vectors * scale).astype(np.float32))
     assert KNeighborsClassifier(n_neighbors=5).fit(positions, kind).score(positions, kind) > 0.95
+
+
+def test_another_suffix_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"Use one of \.png"):
+        draw_map(tmp_path / "map.txt", result(None))

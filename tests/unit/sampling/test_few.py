@@ -32,8 +32,8 @@ def test_a_few_nodes_keep_their_features_and_edges(sparse: bool, directed: bool)
     assert torch.equal(rows, torch.from_numpy(features)[nodes] / 2)
     either = edges | edges.T
     np.fill_diagonal(either, False)
-    for sight, whole in (("out", edges), ("in", edges.T), ("both", either)):
-        pattern = found.patterns[sight]
+    for direction, whole in (("out", edges), ("in", edges.T), ("both", either)):
+        pattern = found.patterns[direction]
         row = torch.repeat_interleave(torch.arange(count), pattern.crow.diff())
         assert len(pattern.col) and whole[nodes[row], nodes[pattern.col]].all()
         assert len(set(zip(row.tolist(), pattern.col.tolist(), strict=True))) == len(row)

@@ -11,7 +11,7 @@ from fossil.graph.channels import operator
 from fossil.graph.structure import symmetric_normalized
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood, part_around
-from fossil.sampling.rows import ENTRIES, RowOperator, chunks, entries_at_once
+from fossil.sampling.rows import CHUNK_NEIGHBOURS, RowOperator, chunks, neighbours_at_once
 from fossil.sampling.store import FeatureRows
 from fossil.sampling.subgraphs import SubgraphSampler
 
@@ -130,7 +130,7 @@ def test_subgraphs_drawn_without_keeping_frontiers_are_the_same(reach: str) -> N
 def test_a_stretch_has_fewer_neighbours_where_their_features_are_wide() -> None:
     card, data = torch.device("cuda"), torch.zeros(1, dtype=torch.float16)
     usual, wide = (FeatureRows(data.expand(10, columns)) for columns in (128, 8192))
-    assert entries_at_once(usual, 64, card) == ENTRIES["cuda"] // 2
-    assert entries_at_once(usual, 2048, card) == entries_at_once(wide, 64, card) * 4 == 1 << 20
+    assert neighbours_at_once(usual, 64, card) == CHUNK_NEIGHBOURS["cuda"] // 2
+    assert neighbours_at_once(usual, 2048, card) == neighbours_at_once(wide, 64, card) * 4 == 1 << 20
     words = FeatureRows(SparseMatrix.from_scipy(sp.csr_array((10, 1 << 20), dtype=np.float32)))
-    assert entries_at_once(words, 64, card) == ENTRIES["cuda"]  # only their words are read
+    assert neighbours_at_once(words, 64, card) == CHUNK_NEIGHBOURS["cuda"]  # only their words are read

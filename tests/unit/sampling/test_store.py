@@ -42,9 +42,10 @@ def test_patterns_on_disk_are_those_in_memory(
     monkeypatch.setattr(DiskGraph, "adjacency", property(lambda _: pytest.fail("all edges were loaded")))
     expected, found = GraphStore.of(whole), GraphStore.of(disk)
     assert found.patterns.keys() == expected.patterns.keys() == {"out", "in", "both"}
-    for sight, pattern in expected.patterns.items():
-        assert torch.equal(found.patterns[sight].crow, pattern.crow)
-        assert torch.equal(found.patterns[sight].col, pattern.col)
-        assert found.patterns[sight].crow.dtype == torch.int64 and found.patterns[sight].col.dtype == torch.int32
+    for direction, pattern in expected.patterns.items():
+        assert torch.equal(found.patterns[direction].crow, pattern.crow)
+        assert torch.equal(found.patterns[direction].col, pattern.col)
+        assert found.patterns[direction].crow.dtype == torch.int64
+        assert found.patterns[direction].col.dtype == torch.int32
     shared = found.patterns["both"].col.data_ptr() == found.patterns["out"].col.data_ptr()
     assert shared is (not directed and not loops)

@@ -33,7 +33,7 @@ def places(
     monkeypatch: pytest.MonkeyPatch, card: float, host: float, *, step: float = 0, ranks: Ranks | None = None
 ) -> dict[str, str]:
     free = {"cuda": round(card / 0.85) + 1, "cpu": round(host / 0.85) + 1}
-    monkeypatch.setattr(placement, "free_bytes", lambda device: free[device.type])
+    monkeypatch.setattr(placement, "free_memory", lambda device: free[device.type])
     _, found = place(store(), CARD, step, on_disk=True, ranks=ranks or Ranks())
     assert {each.name: each.size for each in found} == {"edges": EDGES, "features": FEATURES}
     return {each.name: each.where for each in found}

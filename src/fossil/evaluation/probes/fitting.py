@@ -32,13 +32,15 @@ def fitted(
     fit = _fit_strengths if protocol.probe == "logistic" else _fit_adam
     for group in _groups(embedding, labels, [split for _, split in splits], protocol):
         chunk = [splits[i] for i in group]
-        fitted = []
+        candidates: list[float] = []
+        by_form = []
         for number, form in enumerate(forms):
             told = partial(_tell, progress, group, len(splits), number, len(forms))
             with lack_of_memory_as(_too_large(form, protocol, device)):
-                fitted.append(fit(form, labels, chunk, protocol, device, told))
-        candidates = [candidate for of_form, _ in fitted for candidate in of_form]
-        predictions = np.concatenate([of_form for _, of_form in fitted], axis=1)
+                tried, predicted_by = fit(form, labels, chunk, protocol, device, told)
+            candidates += tried
+            by_form.append(predicted_by)
+        predictions = np.concatenate(by_form, axis=1)
         for (seed, split), predicted in zip(chunk, predictions, strict=True):
             yield seed, split, candidates, predicted
 

@@ -28,7 +28,7 @@ from fossil.ops.fusion_penalty import FusionPenalty, fusion_penalty
 from fossil.ops.rows import rows_of
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
-from fossil.sampling.store import GraphStore, Sight
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 
 # After the last epoch the fusion layer takes a step for every so many: 30 after 300, of which 10 can be too few
@@ -47,7 +47,7 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
     Config = FossilSettings
     config: FossilSettings
     presets = PRESETS
-    sights: ClassVar[tuple[Sight, ...]] = ("out",)
+    edge_directions: ClassVar[tuple[EdgeDirection, ...]] = ("out",)
     # At this temperature raw inner products (the paper's letter) stay within float32 even with sums over neighbours.
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 16,

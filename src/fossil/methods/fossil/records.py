@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fossil.methods.fossil.stages import Transported
-from fossil.nn.contrast import sampled_rank
+from fossil.nn.effective_rank import sampled_rank
 from fossil.ops.fusion_gate import Gate
 from fossil.sampling.subgraphs import Subgraphs
 

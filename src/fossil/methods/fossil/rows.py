@@ -13,7 +13,7 @@ from fossil.methods.fossil.sampled import SampledGraph, propagation_rule
 from fossil.nn.encoders import Branches, DecoupledEncoder, TwoLayers
 from fossil.nn.fusion import structure_share
 from fossil.progress import StageProgress, silent
-from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.rows import RowOperator, chunks_in_memory, with_progress
 from fossil.sampling.store import allocate
 
 if TYPE_CHECKING:
@@ -74,6 +74,5 @@ class FossilRows:
         return NodeVectors(H, gate.values.squeeze(1), structure_share(branches, gate.values))
 
     def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
-        device, width = self.graph.device, max(self.method.config.hidden, self.method.config.width)
-        entries = entries_at_once(self.graph.store.features, width, device)
-        return list(chunks(self.operator.pattern, first, last, max(1, NUMBERS[device.type] // width), entries))
+        width, features = max(self.method.config.hidden, self.method.config.width), self.graph.store.features
+        return chunks_in_memory(self.operator.pattern, features, first, last, self.graph.device, width=width)

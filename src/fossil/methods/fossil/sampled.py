@@ -12,7 +12,7 @@ from fossil.graph.structure import Centrality
 from fossil.methods.fossil.settings import ContrastSettings, FossilSettings
 from fossil.sampling.batches import PartsOfGraph
 from fossil.sampling.neighbourhoods import Scaling
-from fossil.sampling.store import GraphStore, Sight
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 
 
@@ -28,10 +28,15 @@ class SampledGraph(PartsOfGraph):
 
     @classmethod
     def of(
-        cls, store: GraphStore, sight: Sight, config: ContrastSettings, device: torch.device, fan_out: int | None
+        cls,
+        store: GraphStore,
+        direction: EdgeDirection,
+        config: ContrastSettings,
+        device: torch.device,
+        fan_out: int | None,
     ) -> SampledGraph:
         """Return the graph with a sampler along one kind of edges, which keeps nothing for every node."""
-        pattern = store.patterns[sight]
+        pattern = store.patterns[direction]
         sampler = SubgraphSampler(*pattern, config.subgraph_size, config.reach, ahead=False)
         return cls(store=store, sampler=sampler, device=device, fan_out=fan_out)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fossil.errors import SettingError
-from fossil.graph.channels import CHANNELS, Channel, called_for, channels_of, referees
+from fossil.graph.channels import CHANNELS, Channel, called_for, channels_of, reference_channels
 from fossil.graph.graph import Graph
 from fossil.graph.structure import undirected
 from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Record
@@ -19,7 +19,7 @@ from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil.stages import Batch, Compared, Pairs, Transported
-from fossil.methods.fossil_channels.rows import JUDGED, ChannelRows
+from fossil.methods.fossil_channels.rows import COMPARED_COLUMNS, ChannelRows
 from fossil.methods.fossil_channels.sampled import channel_block
 from fossil.methods.fossil_channels.settings import ChannelSettings
 from fossil.nn.agreement import agreement, channel_weights, landmarks_of
@@ -34,7 +34,7 @@ from fossil.nn.channels import (
 )
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
-from fossil.sampling.store import GraphStore, Sight
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
@@ -70,7 +70,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     most_epochs = 400
     Config = ChannelSettings
     config: ChannelSettings
-    sights: ClassVar[tuple[Sight, ...]] = ("out", "in", "both")
+    edge_directions: ClassVar[tuple[EdgeDirection, ...]] = ("out", "in", "both")
     small: ClassVar[Mapping[str, Any]] = {
         "hidden": 12, "width": 6, "untrained": 4, "num_anchors": 20, "subgraph_size": 4,
     }  # fmt: skip
@@ -78,7 +78,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     def __init__(self, config: ChannelSettings, num_features: int) -> None:
         super().__init__(config, num_features)
         self.channels = self.chosen(config)
-        self.reduction = Reduction(num_features, max(config.untrained, JUDGED))
+        self.reduction = Reduction(num_features, max(config.untrained, COMPARED_COLUMNS))
         self.encoder = ChannelEncoder(num_features, self.channels, config.hidden, config.width, config.dropout)
         self.weights: Tensor
         self.register_buffer("weights", torch.full((len(self.channels),), len(self.channels) ** -0.5))
@@ -109,7 +109,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     @staticmethod
     def chosen(config: ChannelSettings) -> tuple[Channel, ...]:
         """Return the channels of complete settings; of others, those of an undirected graph."""
-        return tuple(CHANNELS[name] for name in config.channels) if config.channels else referees(())
+        return tuple(CHANNELS[name] for name in config.channels) if config.channels else reference_channels(())
 
     @property
     def row_width(self) -> int:
@@ -130,7 +130,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     def prepare(self, graph: Graph, device: torch.device) -> ChannelGraph:
         """Move the graph to `device`."""
         scale = self.scale or scale_of(graph)
-        tensors = ChannelTensors.of(graph, referees(self.channels), device, scale)
+        tensors = ChannelTensors.of(graph, reference_channels(self.channels), device, scale)
         edges = SparseMatrix.from_scipy(undirected(graph.adjacency), device)
         sampler = SubgraphSampler(edges.crow, edges.col, self.config.subgraph_size, self.config.reach)
         return ChannelGraph(tensors, sampler, scale)
@@ -171,31 +171,31 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         self.exponent.fill_(round(math.log2(scale)))
         if isinstance(prepared, SampledGraph):
             self.reduction.fit(prepared.store.features, random)
-            agreed = self.embedding(prepared).agreed().mean(0)
+            agreed = self.embedding(prepared).landmark_agreement().mean(0)
         else:
             self.reduction.fit(prepared.tensors.features, random)
             marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
-            agreed = self.judged(prepared, marks).mean(0)
+            agreed = self.node_agreement(prepared, marks).mean(0)
         if self.config.weighting != "equal":
             self.weights.copy_(self.weigh(agreed))
         # The transport compares a node's surroundings; where they do not resemble the node, it has little to say of it.
         # And where they do, what an edge says is said elsewhere too, and may be left out of a view.
-        alike = agreed[referees(self.channels).index(CHANNELS["identity"])].clamp_min(0)
+        alike = agreed[reference_channels(self.channels).index(CHANNELS["identity"])].clamp_min(0)
         weight, dropped = self.config.subgraph_weight, self.config.edge_dropout
         self.subgraph_weight.copy_((2 * alike) ** 2 if weight is None else torch.tensor(weight))
         self.edge_dropout.copy_(alike.clamp_max(_MOST_EDGES) if dropped is None else torch.tensor(dropped))
 
-    def judged(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
-        """Return the agreement of others with each referee, for each of these nodes (all when None): N×R."""
-        judges = referees(self.channels)
-        start = self.reduction(prepared.tensors.features)[:, :JUDGED]
-        rows = seen_along(start, judges, prepared.tensors)
-        return agreement(rows, judges, landmarks_of(len(rows), rows.device), nodes)
+    def node_agreement(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
+        """Return the agreement of others with each reference channel, for these nodes (all when None): N×R."""
+        references = reference_channels(self.channels)
+        start = self.reduction(prepared.tensors.features)[:, :COMPARED_COLUMNS]
+        rows = seen_along(start, references, prepared.tensors)
+        return agreement(rows, references, landmarks_of(len(rows), rows.device), nodes)
 
     def weigh(self, agreed: Tensor) -> Tensor:
-        """Return the weights of the channels, …×C, whose squares add up to one, from the agreement of all referees."""
-        judges = referees(self.channels)
-        mine = agreed[..., [judges.index(channel) for channel in self.channels]]
+        """Return the weights of the channels, …×C, whose squares add up to one, from all reference channels' (…×R)."""
+        references = reference_channels(self.channels)
+        mine = agreed[..., [references.index(channel) for channel in self.channels]]
         return channel_weights(mine, self.channels, self.config.sharpness)
 
     # Two views, and what is asked of them.
@@ -250,7 +250,7 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         if self.config.untrained:
             start = self.reduction(prepared.tensors.features)[:, : self.config.untrained]
             rows.append(seen_along(start, self.channels, prepared.tensors))
-        return self.weighted(rows, self.weigh(self.judged(prepared)))
+        return self.weighted(rows, self.weigh(self.node_agreement(prepared)))
 
     def weighted(self, rows: list[Tensor], of_node: Tensor) -> NodeVectors:
         """Return trained and untrained rows (N×C×… each) as vectors, given the weights that each node gives (N×C)."""
@@ -269,8 +269,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         channels, operators = len(self.channels), len({channel.operator for channel in self.channels})
         entries = sum(matrix.num_entries for matrix in prepared.tensors.operators.values())
         step = _OF_AN_OPERATOR * operators * config.hidden + _OF_A_CHANNEL * self.row_width
-        judged = len(referees(self.channels)) * min(JUDGED, self.num_features)
-        encoding = _WHEN_ENCODING * (channels * (config.width + min(config.untrained, self.num_features)) + judged)
+        compared = len(reference_channels(self.channels)) * min(COMPARED_COLUMNS, self.num_features)
+        encoding = _WHEN_ENCODING * (channels * (config.width + min(config.untrained, self.num_features)) + compared)
         device = prepared.sampler.degree.device
         contrast = contrast_bytes(config, nodes, self.row_width, self.tile_rows, device)
         return 4.0 * (nodes * max(step, encoding) + 8 * entries) + contrast

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fossil.graph.channels import Channel, referees
+from fossil.graph.channels import Channel, reference_channels
 from fossil.methods.base import NodeVectors, joined
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil_channels.sampled import OPERATORS
 from fossil.nn.agreement import agreement_with, landmarks_of
 from fossil.ops.unit import unit_vectors
 from fossil.progress import StageProgress, silent
-from fossil.sampling.rows import NUMBERS, RowOperator, chunks, entries_at_once, with_progress
+from fossil.sampling.rows import RowOperator, chunks_in_memory, with_progress
 from fossil.sampling.store import allocate
 
 if TYPE_CHECKING:
     from fossil.methods.fossil_channels.method import FossilChannels
 
-JUDGED = 128
-"""Columns of the untrained rows that channels are judged by."""
+COMPARED_COLUMNS = 128
+"""Columns of the untrained rows by which channels are compared."""
 
 
 class ChannelRows:
-    """Judges channels and embeds nodes, exactly: what a second hop sums over is worked out for all nodes, and kept.
+    """Compares channels and embeds nodes, exactly: what a second hop sums over is worked out for all nodes, and kept.
 
     Args:
         method: the method; in evaluation mode, where it embeds.
@@ -41,15 +41,15 @@ class ChannelRows:
 
     def __init__(self, method: FossilChannels, graph: SampledGraph) -> None:
         self.method, self.graph = method, graph
-        self.judges = referees(method.channels)
-        names = dict.fromkeys(channel.operator for channel in self.judges if channel.hops)
+        self.references = reference_channels(method.channels)
+        names = dict.fromkeys(channel.operator for channel in self.references if channel.hops)
         self.operators = {name: self._operator(name) for name in names}
 
     @torch.no_grad()
-    def agreed(self) -> Tensor:
-        """Return the agreement of others with each referee about the landmarks, M×R."""
-        _, marks = self.judgement
-        return agreement_with(marks, marks, self.judges, self.landmarks, self.landmarks)
+    def landmark_agreement(self) -> Tensor:
+        """Return the agreement of others with each reference channel about the landmarks, M×R."""
+        _, marks = self.landmark_rows
+        return agreement_with(marks, marks, self.references, self.landmarks, self.landmarks)
 
     @torch.no_grad()
     def rows(self, first: int, last: int) -> NodeVectors:
@@ -74,9 +74,10 @@ class ChannelRows:
         rows = [method.encoder.finish(trained)]
         if method.config.untrained:
             rows.append(_unit(seen, method.channels, method.config.untrained))
-        centre, marks = self.judgement
-        judged = agreement_with(marks, _unit(seen, self.judges, JUDGED) - centre, self.judges, self.landmarks, nodes)
-        return method.weighted(rows, method.weigh(judged))
+        centre, marks = self.landmark_rows
+        compared = _unit(seen, self.references, COMPARED_COLUMNS) - centre
+        agreed = agreement_with(marks, compared, self.references, self.landmarks, nodes)
+        return method.weighted(rows, method.weigh(agreed))
 
     # With nothing trained.
 
@@ -104,11 +105,11 @@ class ChannelRows:
         return found
 
     @cached_property
-    def judgement(self) -> tuple[Tensor, Tensor]:
-        """The mean of the referees' rows over all nodes (R×D), and those of the landmarks less that (M×R×D)."""
+    def landmark_rows(self) -> tuple[Tensor, Tensor]:
+        """The mean of all rows along the reference channels (R×D), and those of the landmarks less it (M×R×D)."""
         total, marks = None, []
         for first, last in self._all("agreement"):
-            rows = _unit(self._seen(first, last), self.judges, JUDGED)
+            rows = _unit(self._seen(first, last), self.references, COMPARED_COLUMNS)
             summed = rows.sum(0, dtype=torch.float64)
             total = summed if total is None else total + summed
             inside = self.landmarks[(self.landmarks >= first) & (self.landmarks < last)] - first
@@ -123,9 +124,9 @@ class ChannelRows:
         return landmarks_of(self.graph.num_nodes, self.graph.device)
 
     def _seen(self, first: int, last: int) -> Mapping[str, Tensor]:
-        """Return what a chunk of nodes sees of Z along each referee, by its name."""
+        """Return what a chunk of nodes sees of Z along each reference channel, by its name."""
         found = {}
-        for channel in self.judges:
+        for channel in self.references:
             if channel.hops == 2:
                 rows = self.operators[channel.operator].times(first, last, self.once[channel.operator])
             else:
@@ -151,8 +152,8 @@ class ChannelRows:
         return found
 
     def _operator(self, name: str) -> RowOperator:
-        sight, scaling, loops = OPERATORS[name]
-        return RowOperator(self.graph.store.patterns[sight], scaling, loops, self.graph.device)
+        direction, scaling, loops = OPERATORS[name]
+        return RowOperator(self.graph.store.patterns[direction], scaling, loops, self.graph.device)
 
     def _all(self, stage: str, done: int = 0, passes: int = 1) -> Iterator[tuple[int, int]]:
         """Yield all nodes in chunks, and tell how far this is: one pass of some, of which so many are done."""
@@ -160,11 +161,12 @@ class ChannelRows:
         return with_progress(self._chunks(0, nodes), nodes, lambda share: self.progress(stage, (done + share) / passes))
 
     def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
-        device, config = self.graph.device, self.method.config
-        width = max(config.hidden, len(self.judges) * (config.width + self.method.reduction.width))
-        entries = entries_at_once(self.graph.store.features, config.hidden, device)
-        rows = max(1, NUMBERS[device.type] // width)
-        return list(chunks(self.graph.store.patterns["both"], first, last, rows, entries))
+        config, store = self.method.config, self.graph.store
+        width = max(config.hidden, len(self.references) * (config.width + self.method.reduction.width))
+        return chunks_in_memory(
+            store.patterns["both"], store.features, first, last, self.graph.device,
+            width=width, gathered_width=config.hidden,
+        )  # fmt: skip
 
 
 def _unit(seen: Mapping[str, Tensor], channels: Sequence[Channel], columns: int) -> Tensor:

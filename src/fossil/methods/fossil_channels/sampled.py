@@ -12,9 +12,9 @@ from fossil.methods.fossil.sampled import SampledGraph
 from fossil.nn.channels import ChannelBlock
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Scaling
-from fossil.sampling.store import Sight
+from fossil.sampling.store import EdgeDirection
 
-OPERATORS: dict[str, tuple[Sight, Scaling, bool]] = {
+OPERATORS: dict[str, tuple[EdgeDirection, Scaling, bool]] = {
     "low": ("both", "symmetric", True),
     "neighbours": ("both", "symmetric", False),
     "out": ("out", "mean", False),
@@ -27,19 +27,19 @@ def channel_block(
     graph: SampledGraph, nodes: Tensor, channels: Iterable[Channel], random: torch.Generator
 ) -> ChannelBlock:
     """Return what the encoder reads to encode some distinct nodes along the channels."""
-    hops: dict[Sight, int] = {}
+    hops: dict[EdgeDirection, int] = {}
     for channel in channels:
         if channel.hops:
-            sight = OPERATORS[channel.operator][0]
-            hops[sight] = max(hops.get(sight, 0), channel.hops)
-    blocks = {sight: graph.around(nodes, sight, count, random) for sight, count in hops.items()}
+            direction = OPERATORS[channel.operator][0]
+            hops[direction] = max(hops.get(direction, 0), channel.hops)
+    blocks = {direction: graph.around(nodes, direction, count, random) for direction, count in hops.items()}
     every = torch.unique(torch.cat([nodes, *(block.nodes for block in blocks.values())]))
     operators: dict[str, SparseMatrix] = {}
     rims, lengths = {}, {}
     for name in dict.fromkeys(channel.operator for channel in channels if channel.hops):
-        sight, scaling, loops = OPERATORS[name]
-        operators[name] = blocks[sight].operator(scaling, loops=loops, dtype=graph.dtype)
-        rims[name] = torch.searchsorted(every, blocks[sight].nodes)
-        lengths[name] = blocks[sight].lengths(loops=loops)
+        direction, scaling, loops = OPERATORS[name]
+        operators[name] = blocks[direction].operator(scaling, loops=loops, dtype=graph.dtype)
+        rims[name] = torch.searchsorted(every, blocks[direction].nodes)
+        lengths[name] = blocks[direction].lengths(loops=loops)
     features = graph.store.features.take(every, graph.device, graph.dtype)
     return ChannelBlock(features, operators, torch.searchsorted(every, nodes), rims, lengths)

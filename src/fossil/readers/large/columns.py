@@ -54,11 +54,11 @@ class LargePlan:
     findings: tuple[Finding, ...]
 
 
-def node_rows(piece: Piece, ids: Array, numeric: Sequence[str], id_column: str = "") -> NodeTable:
+def node_rows(piece: Piece, ids: Array, numeric: Sequence[str]) -> NodeTable:
     """Return the nodes of one piece of a table; columns in `numeric` are read as numbers."""
     columns = {name: cells(column, as_numbers=name in numeric) for name, column in piece.columns.items()}
     lines = range(piece.place, piece.place + piece.rows)
-    return NodeTable(piece.where, ids[piece.first : piece.first + piece.rows], columns, id_column, lines, "row")
+    return NodeTable(piece.where, ids[piece.first : piece.first + piece.rows], columns, lines=lines, unit="row")
 
 
 def plan_large(

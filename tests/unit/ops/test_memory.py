@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fossil.training.memory import free_memory
+from fossil.ops.memory import free_memory
 
 CPU = torch.device("cpu")
 GIB = 1 << 30
