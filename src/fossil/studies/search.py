@@ -150,13 +150,13 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
         # A trial that was under way when somebody killed the search: nobody else has claimed the folder.
         under_way = [one for one in waiting if one.state is optuna.trial.TrialState.RUNNING]
         trial = optuna.trial.Trial(study, under_way[0]._trial_id) if under_way else study.ask()
-        chosen = {}
-        for name, domain in plan.space.items():
-            study.sampler = _sampler(plan, number, name)
-            chosen[name] = domain.suggest(trial, name)
-        before = next((one for one in finished if one.settings == plan.settings(chosen)), None)
         # Counted from what is kept, so that a search that was stopped in between ends at the same trial.
         repeats = sum(1 for _ in takewhile(lambda one: one.same_as is not None, reversed(finished)))
+        chosen = {}
+        for name, domain in plan.space.items():
+            study.sampler = _sampler(plan, number, name, by_chance=repeats > 0)
+            chosen[name] = domain.suggest(trial, name)
+        before = next((one for one in finished if one.settings == plan.settings(chosen)), None)
         if before is not None and repeats >= _MOST_REPEATS:
             trial.set_user_attr("reason", "nothing new was proposed")
             _tell(plan, study, trial, state="FAIL")
@@ -169,13 +169,20 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
         yield read_trial(study.trials[trial.number], plan.settings, plan.limits)
 
 
-def _sampler(plan: SearchPlan, number: int, name: str) -> optuna.samplers.BaseSampler:
-    """Return the sampler of one setting of one trial: what it proposes depends on these and on the trials before."""
+def _sampler(plan: SearchPlan, number: int, name: str, *, by_chance: bool) -> optuna.samplers.BaseSampler:
+    """Return the sampler of one setting of one trial: what it proposes depends on these and on the trials before.
+
+    After a proposal that was tried before comes one by chance: the estimator, which learns nothing from a repeat, would
+    go on repeating the best.
+    """
     import optuna
 
     def excess(trial: optuna.trial.FrozenTrial) -> list[float]:
         return list(plan.limits.excess(Usage.read(trial.user_attrs)).values())
 
+    seed = derive(plan.seed, "search", number, name) % 2**32
+    if by_chance:
+        return optuna.samplers.RandomSampler(seed)
     asks_for_limits = bool(plan.limits) and not hasattr(optuna.trial.Trial, "set_constraint")  # before version 5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -183,7 +190,7 @@ def _sampler(plan: SearchPlan, number: int, name: str) -> optuna.samplers.BaseSa
             n_startup_trials=_BY_CHANCE,
             multivariate=False,  # as when the paper was written; newer versions differ
             constant_liar=False,
-            seed=derive(plan.seed, "search", number, name) % 2**32,
+            seed=seed,
             constraints_func=excess if asks_for_limits else None,
         )
 
@@ -210,7 +217,8 @@ def _tell_again(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, befo
         trial.set_user_attr(name, value)
     if before.reason:
         trial.set_user_attr("reason", before.reason)
-    _report(study, trial, before.values)
+    if not before.is_complete:  # the median that others are given up by counts those that are, and each setting once
+        _report(study, trial, before.values)
     _tell(plan, study, trial, before.value if before.is_complete else None, before.state)
 
 

@@ -194,6 +194,27 @@ def test_settings_that_were_tried_are_not_trained_again_and_a_small_space_ends(t
         assert repeated.values == found.trials[repeated.same_as].values and repeated.spent == 0
 
 
+def test_a_search_does_not_dwell_on_the_best(tmp_path: Path) -> None:
+    rates, shares = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2), (0.0, 0.2, 0.4, 0.6, 0.8)
+    space = {"width": Choices((4, 8, 16)), "learning_rate": Choices(rates), "dropout": Choices(shares)}
+
+    def peak(settings: Any, seed: int) -> float:
+        return -abs(settings.dropout - 0.4) - 50 * abs(settings.learning_rate - 0.003) - settings.width / 100
+
+    plan = small_plan(Given(peak), space=space, encoders=1, training={"epochs": 1, "device": "cpu"})
+    found = run_search(tmp_path / "s", 70, plan)
+    assert found.best is not None and found.best.chosen == {"width": 4, "learning_rate": 3e-3, "dropout": 0.4}
+    assert len(found.distinct) >= 35  # the estimator alone tries 31, and others again and again
+
+
+def test_a_setting_counts_once_in_the_median_that_others_are_given_up_by(tmp_path: Path) -> None:
+    found = run_search(tmp_path / "s", 20, small_plan(space={"width": Choices((4, 8, 16))}))
+    voices = [len(found.study.trials[one.number].intermediate_values) for one in found.trials if one.is_complete]
+    complete = [one for one in found.trials if one.is_complete]
+    assert voices == [0 if one.same_as is not None else len(one.values) for one in complete]
+    assert 0 in voices
+
+
 # Stopped and continued.
 
 
