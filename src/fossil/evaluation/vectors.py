@@ -16,7 +16,7 @@ from fossil.evaluation.leaks import giveaways
 from fossil.graph.graph import Array, Graph
 from fossil.guard.arrays import Arrays, read_array
 from fossil.guard.boundary import check_regular, reading
-from fossil.readers.base import TableReader
+from fossil.readers.base import TableReader, split_name
 from fossil.readers.cells import as_floats, plain_cells
 from fossil.readers.frame import id_texts
 from fossil.readers.planning import ColumnChoices
@@ -66,9 +66,11 @@ def read_vectors(path: str | Path, graph: Graph) -> OutsideVectors:
         FossilWarning: some vectors belong to no node of the graph, and are left out.
     """
     file = Path(path)
-    reader = table_readers().get(file.suffix.lower())
-    if file.suffix.lower() not in (".npz", ".npy") and reader is None:
-        accepted = ", ".join([".npz", ".npy", *sorted(table_readers())])
+    known = table_readers()
+    suffix = split_name(file, known)[1]
+    reader = known.get(suffix)
+    if suffix not in (".npz", ".npy") and reader is None:
+        accepted = ", ".join([".npz", ".npy", *sorted(known)])
         raise EvaluationError(f"{file} has a suffix that vectors are not read from.", remedy=f"Use one of {accepted}.")
     check_regular(file, EvaluationError)
     with reading(file, EvaluationError, "Write it again: with numpy.save, numpy.savez, or as a table."):

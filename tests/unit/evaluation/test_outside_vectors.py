@@ -38,6 +38,7 @@ WRITERS: dict[str, Callable[[Path, Graph], object]] = {
     "rows.npz": lambda path, graph: np.savez(path, embeddings=VECTORS),
     "rows.npy": lambda path, graph: np.save(path, VECTORS),
     "table.csv": lambda path, graph: frame(graph).to_csv(path, index=False),
+    "table.csv.gz": lambda path, graph: frame(graph).to_csv(path, index=False),
     "table.tsv": lambda path, graph: frame(graph).to_csv(path, index=False, sep="\t"),
     "table.parquet": lambda path, graph: frame(graph).to_parquet(path, index=False),
     "fusion.parquet": lambda path, graph: frame(graph).assign(fusion=0.5).to_parquet(path, index=False),
