@@ -124,8 +124,8 @@ def _plain_graph(path: Path, arrays: Mapping[str, Array], treatment: Treatment |
     ids = _first(arrays, ID_KEYS)
     if "adj_indptr" in arrays:
         edges = raw_from_adjacency(_csr(arrays, "adj", tuple(arrays["adj_shape"].tolist())), treatment=treatment)
-    elif {"data", "indices", "indptr", "shape"} <= arrays.keys():  # what scipy.sparse.save_npz writes
-        edges = raw_from_adjacency(_csr(arrays, "", tuple(arrays["shape"].tolist())), treatment=treatment)
+    elif {"format", "shape"} <= arrays.keys() or {"data", "indices", "indptr", "shape"} <= arrays.keys():
+        edges = raw_from_adjacency(_saved_matrix(path, arrays), treatment=treatment)
     else:
         pairs = arrays["edge_index"] if "edge_index" in arrays else arrays["edges"].T if "edges" in arrays else None
         if pairs is None or pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
@@ -166,6 +166,20 @@ def _plain_features(arrays: Mapping[str, Array]) -> Any:
 def _csr(arrays: Mapping[str, Array], prefix: str, shape: tuple[int, ...]) -> sp.csr_array:
     data, indices, indptr = (arrays[f"{prefix}_{part}".lstrip("_")] for part in ("data", "indices", "indptr"))
     return checked_csr(data, indices, indptr, shape)
+
+
+def _saved_matrix(path: Path, arrays: Mapping[str, Array]) -> sp.csr_array:
+    """Return the matrix that `scipy.sparse.save_npz` wrote, row by row or column by column."""
+    form = arrays["format"].astype(np.str_).item() if "format" in arrays else "csr"
+    if form not in ("csr", "csc"):
+        raise GraphError(
+            f"{path} is a sparse matrix in the form {form!r}; csr and csc are read.",
+            remedy="Save it with scipy.sparse.save_npz(path, matrix.tocsr()).",
+        )
+    rows, columns = arrays["shape"].tolist()
+    if form == "csr":
+        return _csr(arrays, "", (rows, columns))
+    return sp.csr_array(_csr(arrays, "", (columns, rows)).T)
 
 
 def _first(arrays: Mapping[str, Array], keys: tuple[str, ...]) -> Array | None:

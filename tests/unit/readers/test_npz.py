@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from fossil.errors import GraphError
+from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Graph
 from fossil.readers.npz import load_npz, read_npz, write_npz
@@ -109,6 +110,21 @@ def test_scipy_file_has_no_features(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "a.npz", ADJACENCY)
     raw = load_npz(tmp_path / "a.npz")
     assert raw.features.shape == (3, 0)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_scipy_file_keeps_the_direction_of_edges_in_either_form(tmp_path: Path, form: str) -> None:
+    one_way = sp.csr_array(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], np.float32))
+    sp.save_npz(tmp_path / "a.npz", one_way.asformat(form))
+    raw = load_npz(tmp_path / "a.npz")
+    assert isinstance(raw, RawGraph)
+    assert sorted(zip(raw.source.tolist(), raw.target.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_scipy_file_in_another_form_is_refused(tmp_path: Path) -> None:
+    sp.save_npz(tmp_path / "a.npz", ADJACENCY.tocoo())
+    with pytest.raises(GraphError, match=r"in the form 'coo'; csr and csc are read\. Save it with .*tocsr"):
+        load_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.skipif("FOSSIL_DATA" not in os.environ, reason="FOSSIL_DATA is not set")
