@@ -106,6 +106,20 @@ def test_plain_arrays(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     assert graph.name == "plain" and graph.labels is not None and graph.labels.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("key", "edges", "told"),
+    [
+        ("edge_index", EDGE_INDEX.T, r"shape \(3, 2\) and the type int64"),
+        ("edge_index", EDGE_INDEX.astype(float), r"shape \(2, 3\) and the type float64"),
+        ("edges", EDGE_INDEX, r"shape \(2, 3\) and the type int64"),
+    ],
+)
+def test_edges_in_another_shape_are_told_from_no_edges(tmp_path: Path, key: str, edges: np.ndarray, told: str) -> None:
+    np.savez(tmp_path / "plain.npz", **{key: edges, "x": X})
+    with pytest.raises(GraphError, match=rf"Array '{key}' of .* has the {told}\. .*two rows, or edges in two columns"):
+        load_npz(tmp_path / "plain.npz")
+
+
 def test_scipy_file_has_no_features(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "a.npz", ADJACENCY)
     raw = load_npz(tmp_path / "a.npz")
