@@ -32,9 +32,16 @@ def raw_from_arrays(
     """Collect the arrays of a graph; N×0 features when there are none, row numbers when there are no ids.
 
     Raises:
-        GraphError: features or labels of a kind that cannot be used.
+        GraphError: features or labels of a kind that cannot be used, or classes without a name beside others with one.
     """
     numbers, names = (None, ()) if labels is None else class_labels(labels, len(label_names))
+    if labels is None or np.asarray(labels).dtype.kind in "fiub":  # texts are names already
+        names = tuple(label_names) or names
+    if numbers is not None and names and len(names) <= numbers.max(initial=-1):
+        raise GraphError(
+            f"There are {len(names)} class names, and class numbers up to {numbers.max()}.",
+            remedy="Name every class, or none.",
+        )
     return RawGraph(
         name=name,
         source=np.asarray(source),
@@ -42,7 +49,7 @@ def raw_from_arrays(
         features=_feature_matrix(features, nodes),
         ids=np.arange(nodes) if ids is None else np.array(ids),
         labels=numbers,
-        label_names=tuple(label_names) or names,
+        label_names=names,
         feature_names=tuple(feature_names),
         findings=findings,
     )

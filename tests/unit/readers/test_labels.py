@@ -50,6 +50,17 @@ def test_numbers_of_named_classes_stay(tmp_path: Path) -> None:
     assert graph.label_names == ("red", "green", "blue")
 
 
+def test_classes_without_a_name_beside_others_with_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="There are 2 class names, and class numbers up to 3"):
+        labelled(tmp_path, [0, 1, 2, 3], class_names=np.array(["red", "green"]))
+
+
+def test_labels_that_are_texts_keep_their_names(tmp_path: Path) -> None:
+    graph = labelled(tmp_path, ["red", "green", "red", "green"], class_names=np.array(["red", "green"]))
+    assert graph.labels is not None
+    assert [graph.label_names[number] for number in graph.labels] == ["red", "green", "red", "green"]
+
+
 @pytest.mark.parametrize("minus_one", ["-1", "-1.0"])
 def test_a_table_says_that_minus_one_is_a_class(tmp_path: Path, minus_one: str) -> None:
     folder = tmp_path / "town"
