@@ -99,7 +99,7 @@ def class_labels(values: Any, named: int = 0) -> tuple[Array, tuple[str, ...]]:
     (array([ 1, -1,  0]), ())
 
     Raises:
-        GraphError: numbers that are not whole, or negative and not -1.
+        GraphError: numbers that are not whole, negative and not -1, or in several columns and above 1.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -120,6 +120,11 @@ def class_labels(values: Any, named: int = 0) -> tuple[Array, tuple[str, ...]]:
             f"{count:,} label{'s are' if count > 1 else ' is'} {int(codes[0])}; of the negative numbers, only -1 is "
             "taken, for nodes whose class is not known.",
             remedy="Write -1 where the class is not known, and number classes from 0 or name them.",
+        )
+    if array.ndim == 2 and len(codes) and codes[-1] > 1:
+        raise GraphError(
+            f"Labels of shape {array.shape} hold {int(codes[-1])}; several columns are binary tasks, of 0 and 1.",
+            remedy="Give one column of classes, or a column of 0 and 1 for each task.",
         )
     if array.ndim == 2 or len(codes) == 0 or codes[-1] < max(len(codes), named):
         return np.where(unknown, -1, whole).astype(np.int64), ()

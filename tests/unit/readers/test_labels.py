@@ -78,6 +78,11 @@ def test_other_negative_numbers_than_minus_one_are_refused_by_name(tmp_path: Pat
         labelled(tmp_path, labels)
 
 
+def test_columns_of_classes_are_no_binary_tasks() -> None:
+    with pytest.raises(GraphError, match=r"shape \(2, 2\) hold 7; several columns are binary tasks"):
+        class_labels([[0, 1], [7, -1]])
+
+
 @pytest.mark.parametrize("labels", [[0.5, 1.0, 0.0, 1.0], [np.inf, 0.0, 1.0, 1.0]])
 def test_numbers_that_are_not_whole_are_refused(labels: object) -> None:
     with pytest.raises(GraphError, match="not whole numbers"):
