@@ -156,6 +156,20 @@ def test_empty_cells(tmp_path: Path, form: str, missing: str, indicator: bool) -
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_columns_that_mostly_say_that_they_are_empty(tmp_path: Path, form: str) -> None:
+    nodes, rare = people(), np.arange(NODES) % 5 == 0
+    for name in ("age", "member", "joined", "city"):
+        nodes[name] = nodes[name].astype(str).where(rare, "NA")
+    nodes["same"] = "NULL"
+    folder = written(tmp_path / "people", form, nodes, ties(nodes))
+    whole, _ = compare(folder, tmp_path / "out", label="team", treatment={"missing": "mean"})
+    assert whole.plan is not None
+    roles = {column.name: column.role for column in whole.plan.columns}
+    assert (roles["age"], roles["member"], roles["joined"]) == ("numeric", "boolean", "date")
+    assert (roles["city"], roles["same"]) == ("categorical", "drop")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_declared_roles(tmp_path: Path, form: str) -> None:
     nodes = people(gaps=True)
     folder = written(tmp_path / "people", form, nodes, ties(nodes))

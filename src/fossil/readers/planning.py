@@ -17,7 +17,7 @@ from fossil.graph.assemble import encode_labels
 from fossil.graph.findings import Finding, Missing
 from fossil.graph.graph import Array, Features
 from fossil.graph.troubles import Troubles
-from fossil.readers.cells import DATES, NodeTable, as_floats, cell_texts, plain_cells
+from fossil.readers.cells import DATES, NodeTable, as_floats, cell_texts, is_gap, plain_cells
 from fossil.readers.column import MEASURED, ROLES, ColumnPlan, ColumnRole, fit_scale, some
 from fossil.readers.dates import day_comes_first, read_dates
 from fossil.readers.encoding import EncodingPlan
@@ -196,9 +196,10 @@ def _plan_column(table: NodeTable, name: str, declared: Declared | None, choices
 def _inferred(texts: Sequence[str], cells: Sequence[object]) -> ColumnRole | None:
     """Return what a column seems to be, None where it is empty.
 
-    A few unreadable cells do not make numbers or dates a category: they are reported as errors instead.
+    A few unreadable cells do not make numbers or dates a category: they are reported as errors instead. Cells that say
+    NA, null and the like are not asked.
     """
-    present = [text for text in texts if text]
+    present = [text for text in texts if not is_gap(text)]
     if not present:
         return None
     if all(text.lower() in ("true", "false") for text in present):

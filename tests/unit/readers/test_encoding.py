@@ -92,6 +92,21 @@ def test_an_empty_cell_is_named_whatever_stands_for_it(cell: object) -> None:
     assert "--missing median" in caught.value.remedy and "--column age=drop" in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("cells", "role"),
+    [
+        (["1.5", "NA", "NA", "2"], "numeric"),
+        (["2021-03-04", "NULL", "NULL", "NULL"], "date"),
+        (["TRUE", "NA", "FALSE", "NA"], "boolean"),
+        (["red", "NA", "NA", "NA"], "categorical"),
+        (["NA", "n/a", "", "NA"], "drop"),
+    ],
+)
+def test_cells_that_stand_for_nothing_do_not_settle_what_a_column_is(cells: list[str], role: str) -> None:
+    plan = plan_columns(table(x=cells), ColumnChoices(missing="most_frequent"))
+    assert [column.role for column in plan.columns if column.name == "x"] == [role]
+
+
 def test_what_pandas_takes_for_empty_is_empty() -> None:
     from pandas._libs.parsers import STR_NA_VALUES
 

@@ -148,11 +148,11 @@ class _Planning:
             look = looks.get(name)
             if look is None:
                 found[name] = "numeric"
-            elif look.present == 0:
+            elif look.told == 0:
                 found[name] = "drop"
-            elif look.truths == look.present:
+            elif look.truths == look.told:
                 found[name] = "boolean"
-            elif 2 * look.numbers > look.present:
+            elif 2 * look.numbers > look.told:
                 found[name] = "numeric"
         undecided = [name for name in self.names if name not in roles and name not in found]
         dated = [*undecided, *(name for name, role in roles.items() if role in DATES)]
@@ -163,7 +163,7 @@ class _Planning:
             for name in dated:
                 looks[name].add_dates(rows, name)
         for name in undecided:
-            found[name] = "date" if 2 * max(looks[name].dates) > looks[name].present else "categorical"
+            found[name] = "date" if 2 * max(looks[name].dates) > looks[name].told else "categorical"
         return found
 
     def _measure(self, roles: dict[str, ColumnRole], looks: dict[str, Look]) -> dict[str, Measure]:
