@@ -109,7 +109,7 @@ def encode_table(table: NodeTable, choices: ColumnChoices | None = None) -> Enco
     if label in table.columns and label is not None:
         texts = cell_texts(table.columns[label])
         labels, label_names = encode_labels(texts)
-        findings += minus_one_finding(Counter(texts))
+        findings += unknown_classes(Counter(texts))
     elif choices.label is not None:
         raise _unknown_column(table, choices.label)
     return EncodedTable(plan, features, names, labels, label_names, findings)
@@ -327,11 +327,12 @@ def _possible_codes(table: NodeTable, plan: EncodingPlan, choices: ColumnChoices
     return codes_finding(names)
 
 
-def minus_one_finding(counts: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Return the finding about nodes whose class is -1, which stands for an unknown class elsewhere."""
-    nodes = sum(count for text, count in counts.items() if text in MINUS_ONE)
+def unknown_classes(counts: Mapping[str, int]) -> tuple[Finding, ...]:
+    """Return the findings about nodes whose class is -1, NA or the like, which stand for an unknown class elsewhere."""
     what = "kept as a class of its own; where it means unknown, leave the cell empty"
-    return (Finding("nodes of class -1", nodes, what),) if nodes else ()
+    minus_one = sum(count for text, count in counts.items() if text in MINUS_ONE)
+    nodes = {"-1": minus_one} | {text: count for text, count in sorted(counts.items()) if text and is_gap(text)}
+    return tuple(Finding(f"nodes of class {text}", count, what) for text, count in nodes.items() if count)
 
 
 def may_be_codes(distinct: Array, rows: int) -> bool:

@@ -35,11 +35,11 @@ from fossil.readers.planning import (
     codes_finding,
     holds_lists,
     may_be_codes,
-    minus_one_finding,
     nothing_to_fill_with,
     refuse_other_numbers,
     settled_roles,
     too_many_categories,
+    unknown_classes,
 )
 
 NUMBERS = (*MEASURED, "boolean")
@@ -121,7 +121,7 @@ class _Planning:
         if label is not None:
             counts = looks[label].counts or Counter[str]()
             classes = encode_labels(list(counts))[1]
-            findings += minus_one_finding(counts)
+            findings += unknown_classes(counts)
         # Features on disk are dense, so that a row is found without reading others.
         return LargePlan(EncodingPlan(tuple(columns), sparse=False), classes, findings)
 
