@@ -28,7 +28,11 @@ LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
 MINUS_ONE = ("-1", "-1.0")
 FEW_CODES = range(3, 11)  # so many distinct whole numbers may be codes
-_OTHER_NUMBER = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d+([.,]\d+)*\s*%")  # 0,5 and 1,234.5 and 12 %
+_OTHER_NUMBER = re.compile(
+    r"[-+]?(\d+(,\d+)+(\.\d+)?"  # 0,5 and 1,234.5
+    r"|\d{1,3}(\.\d{3})+,\d+|\d{1,3}([ '’\u00a0\u202f]\d{3})+([.,]\d+)?"  # 1.234,5 and 1 234,5 and 1'234.5
+    r"|[$€£]\s*\d+([.,]\d+)*|\d+([.,]\d+)*\s*[%$€£])"  # $1,200 and 5,50 € and 12 %
+)
 FILLING = "Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {}=drop."
 
 
@@ -231,8 +235,8 @@ def refuse_other_numbers(where: str, name: str, categories: Sequence[str]) -> No
     others = [text for text in categories if _OTHER_NUMBER.fullmatch(text)]
     if 2 * len(others) > len(categories):
         raise GraphError(
-            f"Column {name!r} of {where} holds numbers with a comma or a per cent sign (for example {others[0]!r}), "
-            "which are not read as numbers.",
+            f"Column {name!r} of {where} holds numbers with a comma, gaps between digits or a sign such as % (for "
+            f"example {others[0]!r}), which are not read as numbers.",
             remedy=f"Write them like 1234.5, or choose --column {name}=categorical or --column {name}=drop.",
         )
 

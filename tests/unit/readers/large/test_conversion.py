@@ -148,7 +148,7 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
     (weights, r"numbers that differ between edges: 'weight' \(for example 0\.5 and "),
     (lists, r"Column 'vector' of .*nodes holds lists"),
     (free_text, r"Column 'note' of .*nodes is text with .* distinct values"),
-    (decimal_commas, r"Column 'height' of .*nodes holds numbers with a comma or a per cent sign .for example '1,50'"),
+    (decimal_commas, r"Column 'height' of .*nodes holds numbers with a comma, gaps .* such as % .for example '1,50'"),
     (no_edges, r"has no table of the edges"),
     (no_nodes, r"has no table of the nodes.* or take the nodes from the edges with structural_features=True"),
     (other_file, r"readme\.txt is no table that can be converted"),
