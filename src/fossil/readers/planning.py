@@ -16,7 +16,7 @@ from fossil.errors import GraphError, nearest
 from fossil.graph.assemble import encode_labels
 from fossil.graph.findings import Finding, Missing
 from fossil.graph.graph import Array, Features
-from fossil.graph.troubles import Troubles
+from fossil.graph.troubles import Troubles, listed
 from fossil.readers.cells import DATES, NodeTable, as_floats, cell_texts, is_gap, plain_cells
 from fossil.readers.column import MEASURED, ROLES, ColumnPlan, ColumnRole, fit_scale, some
 from fossil.readers.dates import day_comes_first, read_dates
@@ -75,12 +75,19 @@ class ColumnChoices:
         """Return the roles, checked.
 
         Raises:
-            GraphError: a role, or what is said about empty cells, is unknown.
+            GraphError: a role, or what is said about empty cells, is unknown, or several columns are the ids or
+                the label.
         """
         found, troubles = {}, Troubles("This choice of columns")
         for name, text in self.roles.items():
             with troubles.gathered():
                 found[name] = _declared(name, text)
+        for role, other in (("id", None), ("label", self.label)):
+            names = dict.fromkeys([*filter(None, [other]), *(name for name in found if found[name].role == role)])
+            if len(names) > 1:
+                troubles.add(
+                    f"Columns {listed(map(repr, names), len(names))} are each declared {role}.", remedy="Choose one."
+                )
         troubles.raise_any()
         return found
 
@@ -152,6 +159,7 @@ def settled_roles(table: NodeTable, choices: ColumnChoices, troubles: Troubles) 
     declared = choices.declared()
     for name in declared:
         with troubles.gathered():
+            _refuse_ids(table, name, declared[name].role)
             if name not in table.columns and name != table.id_column:
                 raise _unknown_column(table, name)
     with troubles.gathered():
@@ -172,11 +180,21 @@ def _label_column(table: NodeTable, label: str | None, declared: Mapping[str, De
     if label is None:
         free = (name for name in table.columns if name not in declared and name.lower() in LABEL_NAMES)
         return next((name for name, said in declared.items() if said.role == "label"), next(free, None))
+    _refuse_ids(table, label, "label")
     if label not in table.columns:
         raise _unknown_column(table, label)
     if label in declared and declared[label].role != "label":
         raise GraphError(f"Column {label!r} is declared {declared[label].role!r} and label.", remedy="Choose one.")
     return label
+
+
+def _refuse_ids(table: NodeTable, name: str, role: ColumnRole) -> None:
+    """Raise GraphError where a column that holds the ids is to be something else."""
+    if name == table.id_column and role != "id":
+        raise GraphError(
+            f"Column {name!r} of {table.where} holds the node ids, and is declared {role!r}.",
+            remedy="Leave that out, or choose another column of ids with --column NAME=id.",
+        )
 
 
 def _plan_column(table: NodeTable, name: str, declared: Declared | None, choices: ColumnChoices) -> ColumnPlan:
