@@ -372,6 +372,11 @@ def _declared(name: str, text: str) -> Declared:
     role, _, missing = text.partition(":")
     if role not in ROLES:
         raise GraphError(f"Column {name!r} has unknown role {role!r}.", remedy=nearest(role, ROLES))
+    if missing and role in ("drop", "label", "id"):
+        raise GraphError(
+            f"Column {name!r} is declared {role!r}, of which no empty cell is filled.",
+            remedy=f"Leave out :{missing}, or declare it numeric, boolean, categorical, date or calendar.",
+        )
     if missing and missing not in get_args(Missing):
         raise GraphError(
             f"Column {name!r} has the unknown choice {missing!r} for empty cells.",
