@@ -116,10 +116,14 @@ def _unknown_nodes(
 ) -> GraphError:
     shown = (f"{text!r} ({frame.places(rows)})" for text, rows in unknown.items())
     several = len(unknown) > 1
-    remedy = f"Add {'them' if several else 'it'} to the node table, or drop such edges with --unknown-edges drop."
+    add = f"Add {'them' if several else 'it'} to the node table"
+    if "" in unknown:
+        add = "Fill empty ends, add the others to the node table" if several else "Fill the empty end"
+    remedy = f"{add}, or drop such edges with --unknown-edges drop."
     others = {} if nodes is None else {name: set(id_texts(column)) for name, column in nodes.columns.items()}
     elsewhere = next((name for name, texts in others.items() if texts.issuperset(unknown)), None)
-    if any(text.strip() in positions for text in unknown):
+    bare = {text.strip() for text in positions}
+    if any(text.strip() in bare for text in unknown):
         remedy = f"Remove the spaces around ids: without them {'some are' if several else 'it is'} known. {remedy}"
     elif elsewhere is not None:
         remedy = f"Column {elsewhere!r} holds {'them' if several else 'it'}: choose it with --column {elsewhere}=id."

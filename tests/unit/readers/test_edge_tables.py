@@ -44,6 +44,22 @@ def test_edges_to_unknown_nodes_are_dropped_by_name_and_counted(tmp_path: Path) 
     assert findings(read_npz(tmp_path / "graph.npz")) == findings(graph)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "edges", "remedy"),
+    [
+        (NODES, "a,\n", "Fill the empty end, or drop such edges with --unknown-edges drop."),
+        (NODES, "a,\nzed,a\n", "Fill empty ends, add the others to the node table, or drop such edges with"),
+        (NODES, "a , b\n", "Remove the spaces around ids: without them some are known."),
+        (NODES.replace("a,1", " a ,1"), "a,b\n", "Remove the spaces around ids: without them it is known."),
+    ],
+)
+def test_the_remedy_for_unknown_nodes_fits_what_they_are(tmp_path: Path, nodes: str, edges: str, remedy: str) -> None:
+    folder = write(tmp_path, nodes=nodes, edges=f"source,target\nb,c\n{edges}")
+    with pytest.raises(GraphError) as caught:
+        read_graph(folder)
+    assert caught.value.remedy.startswith(remedy)
+
+
 def test_everything_wrong_with_two_tables_is_in_one_message(tmp_path: Path) -> None:
     nodes = "id,age,kind,when\na,1,x,2021-01-01\nb,,y,\na,old,x,2021-01-03\n,4,x,2021-01-04\n"
     folder = write(tmp_path, nodes=nodes, edges="source,target,weight\na,b,1\nb,zed,2\n")
