@@ -18,6 +18,7 @@ from fossil.readers.attach import attach_tables
 from fossil.readers.npz import read_npz, write_npz
 from fossil.readers.read import read_graph
 from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways, structural_columns
+from fossil.runs.conversion import convert
 
 NODES = "id,age,kind\na,1,x\nb,2,y\nc,3,x\n"
 IGNORE = Treatment(edge_weights="ignore")
@@ -176,6 +177,17 @@ def test_edges_without_an_end_are_refused_where_there_is_no_node_table(tmp_path:
     write(tmp_path, ties="source,target\nu,v\nv,\n")
     with pytest.raises(GraphError, match=r"1 edge .* names 1 node not in the node table: '' \(line 3\)"):
         read_graph(tmp_path / "ties.csv", structural_features=True)
+
+
+def test_edges_alone_without_a_header_do_not_lose_their_first_line(tmp_path: Path) -> None:
+    folder = tmp_path / "town"
+    folder.mkdir()
+    write(folder, edges="ann,bob\nbob,cho\ncho,dee\n")
+    for read in (read_graph, lambda source, **how: convert(source, tmp_path / "graph", **how)):
+        with pytest.raises(GraphError, match=r"The first line of .* is an edge \(ann, bob\), not column names"):
+            read(folder, structural_features=True)
+    write(folder, edges="who,whom\nbob,cho\ncho,dee\n")
+    assert read_graph(folder, structural_features=True).graph.num_nodes == 3
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
