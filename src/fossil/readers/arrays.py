@@ -12,7 +12,7 @@ from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, encode_labels
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features
-from fossil.readers.frame import id_texts
+from fossil.readers.frame import as_ids, id_texts
 from fossil.readers.weights import edge_values
 
 
@@ -32,7 +32,8 @@ def raw_from_arrays(
     """Collect the arrays of a graph; N×0 features when there are none, row numbers when there are no ids.
 
     Raises:
-        GraphError: features or labels of a kind that cannot be used, or classes without a name beside others with one.
+        GraphError: features, labels or ids of a kind that cannot be used, or classes without a name beside others
+            with one.
     """
     numbers, names = (None, ()) if labels is None else class_labels(labels, len(label_names))
     if labels is None or np.asarray(labels).dtype.kind in "fiub":  # texts are names already
@@ -47,7 +48,7 @@ def raw_from_arrays(
         source=np.asarray(source),
         target=np.asarray(target),
         features=_feature_matrix(features, nodes),
-        ids=np.arange(nodes) if ids is None else np.array(ids),
+        ids=np.arange(nodes) if ids is None else _node_ids(np.asarray(ids), nodes),
         labels=numbers,
         label_names=names,
         feature_names=tuple(feature_names),
@@ -130,6 +131,13 @@ def class_labels(values: Any, named: int = 0) -> tuple[Array, tuple[str, ...]]:
         return np.where(unknown, -1, whole).astype(np.int64), ()
     numbers = np.searchsorted(codes, whole)
     return np.where(unknown, -1, numbers), tuple(str(int(code)) for code in codes)
+
+
+def _node_ids(ids: Array, nodes: int) -> Array:
+    """Return whole numbers and texts as they are, others as the ids of a table are read: bytes as text, 3.0 as 3."""
+    if ids.shape != (nodes,):
+        raise GraphError(f"Ids have shape {ids.shape} for {nodes} nodes.", remedy="Give each node one id.")
+    return ids.copy() if ids.dtype.kind in "iuU" else as_ids(id_texts(ids))
 
 
 def _feature_matrix(features: Any, nodes: int) -> Features:

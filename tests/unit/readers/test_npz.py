@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,27 @@ def test_edges_in_another_shape_are_told_from_no_edges(tmp_path: Path, key: str,
     np.savez(tmp_path / "plain.npz", **{key: edges, "x": X})
     with pytest.raises(GraphError, match=rf"Array '{key}' of .* has the {told}\. .*two rows, or edges in two columns"):
         load_npz(tmp_path / "plain.npz")
+
+
+@pytest.mark.parametrize(
+    ("ids", "read"),
+    [
+        (np.array([b"ann", "Lomé".encode(), b"7"]), ["ann", "Lomé", "7"]),
+        (np.array([2.0, 0.0, 1.0]), [2, 0, 1]),
+        (np.array(["007", "b", "7"]), ["007", "b", "7"]),
+    ],
+)
+def test_ids_read_as_those_of_a_table_do(tmp_path: Path, ids: np.ndarray, read: list[object]) -> None:
+    np.savez(tmp_path / "plain.npz", edge_index=EDGE_INDEX, x=X, ids=ids, y=np.array([b"u", b"v", b"u"]))
+    graph = read_npz(tmp_path / "plain.npz")
+    assert graph.ids.tolist() == read and graph.label_names == ("u", "v")
+
+
+@pytest.mark.parametrize("ids", [np.arange(4), np.arange(3)[:, None]])
+def test_ids_that_are_not_one_a_node_are_refused(tmp_path: Path, ids: np.ndarray) -> None:
+    np.savez(tmp_path / "plain.npz", edge_index=EDGE_INDEX, x=X, ids=ids)
+    with pytest.raises(GraphError, match=rf"Ids have shape {re.escape(str(ids.shape))} for 3 nodes"):
+        read_npz(tmp_path / "plain.npz")
 
 
 def test_scipy_file_has_no_features(tmp_path: Path) -> None:
