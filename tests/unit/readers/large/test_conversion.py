@@ -167,6 +167,13 @@ def test_bad_input_is_told_with_file_and_row_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["town.graphml", "town.npz"])
+def test_a_file_that_is_no_table_is_told_before_what_is_missing_beside_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(GraphError, match=rf"{name} is no table that can be converted"):
+        convert(tmp_path / name, tmp_path / "out")
+
+
 def test_text_columns_are_held_to_as_many_categories_as_small_tables(folder: Path, tmp_path: Path) -> None:
     free_text(folder)
     graph = convert(folder, tmp_path / "out", roles={"note": "categorical"})
