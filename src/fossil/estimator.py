@@ -12,8 +12,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from fossil.errors import GraphError, SettingError, nearest
+from fossil.evaluation.leaks import giveaways
+from fossil.graph.assemble import encode_labels
 from fossil.graph.findings import Treatment
 from fossil.graph.graph import Array, Features
+from fossil.graph.troubles import listed
 from fossil.methods import DEFAULT_METHOD
 from fossil.methods.registry import Kind, get_method
 from fossil.readers.cells import NodeTable, cell_texts, read_numbers
@@ -270,7 +273,10 @@ def _check_names(settings: Mapping[str, Any], kind: Kind) -> None:
 
 
 def _refuse_as_feature(y: Array, rows: Array, loaded: LoadedGraph) -> None:
-    """Raise GraphError where `y` is one of the columns that became features: a score would measure a leak."""
+    """Raise GraphError where `y` is among the columns that became features, or follows from them.
+
+    A score would measure a leak.
+    """
     if loaded.plan is None or y.shape != rows.shape:
         return
     given, start = loaded.graph.features[rows], 0
@@ -283,6 +289,12 @@ def _refuse_as_feature(y: Array, rows: Array, loaded: LoadedGraph) -> None:
                 remedy=f"Say label={column.name!r}, or leave it out with roles={{{column.name!r}: 'drop'}}.",
             )
         start += width
+    telling = [loaded.graph.feature_names[i] for i in giveaways(given, encode_labels(cell_texts(y))[0])]
+    if telling:
+        raise GraphError(
+            f"The features tell y of every node without exception: {listed(telling, len(telling))}.",
+            remedy="Leave out the column that y is made of: label=COLUMN, or roles={COLUMN: 'drop'}.",
+        )
 
 
 def _holds(column: ColumnPlan, features: Features, y: Array) -> bool:

@@ -65,6 +65,12 @@ class Settings(BaseModel):
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
         """Build from plain values, turning every complaint into one readable `SettingError`."""
+        if not isinstance(values, Mapping):
+            name = next(iter(cls.model_fields), "name")
+            raise SettingError(
+                f"{shown(values)} does not say which setting it is.",
+                remedy=f"Give values by name, as {{{name!r}: ...}}.",
+            )
         unknown = [str(key) for key in values if key not in cls.model_fields]
         if unknown:
             raise SettingError(f"Unknown setting {unknown[0]!r}.", remedy=nearest(unknown[0], cls.model_fields))

@@ -155,6 +155,34 @@ def test_empty_cells(tmp_path: Path, form: str, missing: str, indicator: bool) -
     compare(folder, tmp_path / "out", label="team", treatment=treatment)
 
 
+def test_texts_that_are_stored_as_bytes(tmp_path: Path) -> None:
+    nodes = people()
+    edges = ties(nodes)
+    for frame, names in ((nodes, ("id", "city", "age", "team")), (edges, ("source", "target"))):
+        for name in names:
+            frame[name] = [str(cell).encode() for cell in frame[name]]
+    whole, _ = compare(written(tmp_path / "people", "parquet", nodes, edges), tmp_path / "out", label="team")
+    plain = people()
+    assert whole.graph.ids.tolist() == plain["id"].tolist() and "city=Lomé" in whole.graph.feature_names
+    assert "age" in whole.graph.feature_names and whole.graph.label_names == ("9", "10", "ops")
+    edges["source"] = [cell.decode() for cell in edges["source"]]
+    compare(written(tmp_path / "mixed", "parquet", nodes, edges), tmp_path / "other", label="team")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_columns_that_mostly_say_that_they_are_empty(tmp_path: Path, form: str) -> None:
+    nodes, rare = people(), np.arange(NODES) % 5 == 0
+    for name in ("age", "member", "joined", "city"):
+        nodes[name] = nodes[name].astype(str).where(rare, "NA")
+    nodes["same"] = "NULL"
+    folder = written(tmp_path / "people", form, nodes, ties(nodes))
+    whole, _ = compare(folder, tmp_path / "out", label="team", treatment={"missing": "mean"})
+    assert whole.plan is not None
+    roles = {column.name: column.role for column in whole.plan.columns}
+    assert (roles["age"], roles["member"], roles["joined"]) == ("numeric", "boolean", "date")
+    assert (roles["city"], roles["same"]) == ("categorical", "drop")
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_declared_roles(tmp_path: Path, form: str) -> None:
     nodes = people(gaps=True)

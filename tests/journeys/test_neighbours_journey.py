@@ -12,7 +12,7 @@ import pytest
 from command import here
 from sklearn.neighbors import NearestNeighbors
 
-NAMES = ["=cmd()", "\x1b[2Jcleared", "a,b\n", *(f"n{i}" for i in range(57))]
+NAMES = ["=cmd()", "\x1b[2Jcleared", "a,b\n", "-1", *(f"n{i}" for i in range(56))]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,14 @@ def test_a_table_obeys_nobody_and_csv_has_ids_as_they_are(place: Path) -> None:
     plain = here("neighbours", "run", NAMES[1], "-k", "59", "--format", "csv", cwd=place)
     frame = pd.read_csv(io.StringIO(plain.out))
     assert set(frame["neighbour"]) == set(NAMES) - {NAMES[1]}
+
+
+def test_an_id_that_begins_with_a_hyphen_comes_behind_two_as_the_help_says(place: Path) -> None:
+    assert "after -- where one begins with a hyphen" in " ".join(
+        here("neighbours", "--help", cwd=place).out.replace("│", "").split()
+    )
+    done = here("neighbours", "run", "-k", "1", "--format", "json", "--", "-1", cwd=place)
+    assert done.status == 0 and json.loads(done.out)[0]["id"] == "-1"
 
 
 @pytest.mark.parametrize(

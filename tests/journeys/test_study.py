@@ -59,6 +59,17 @@ def numbers(folder: Path) -> dict[str, Any]:
     }
 
 
+def test_what_cannot_be_scored_is_told_by_the_run_too(tmp_path: Path) -> None:
+    (tmp_path / "town").mkdir()
+    (tmp_path / "town" / "nodes.csv").write_text("id,age\n" + "".join(f"{i},{i}\n" for i in range(20)))
+    (tmp_path / "town" / "edges.csv").write_text("source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(19)))
+    head = HEAD.replace("seeds: 2", "  - town\nseeds: 1")
+    done = here("study", "run", study(tmp_path, head=head), "--device", "cpu")
+    assert done.status == 0, done.err
+    assert "town has no score under paper: town has no labels to score against" in done.out
+    assert "small: 6 of 6 trainings done, 0 missing" in done.out
+
+
 def test_from_plan_to_export(tmp_path: Path) -> None:
     file = study(tmp_path)
     planned = here("study", "plan", file)

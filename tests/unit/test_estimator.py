@@ -220,6 +220,15 @@ def test_nor_may_it_be_one_in_another_spelling(column: str, role: str, kind: obj
         embedder(roles={column: role}).fit((nodes, edges), y)
 
 
+def test_nor_may_features_tell_it_as_codes_of_a_column_are_told() -> None:
+    nodes, edges = teams()
+    codes = nodes["team"].astype("category").cat.codes
+    with pytest.raises(GraphError, match=r"tell y of every node without exception: team=\w+"):
+        embedder().fit((nodes, edges), codes)
+    embedder(label="team").fit((nodes, edges), codes)
+    embedder(label="team").fit((nodes, edges), np.random.default_rng(0).normal(size=len(nodes)))
+
+
 def test_reading_keywords_reach_the_reader() -> None:
     nodes, edges = teams()
     one_way = (nodes, edges.iloc[:24])

@@ -44,6 +44,12 @@ def test_a_name_like_no_other_lists_them_all() -> None:
     assert nearest("RATE", ["rate", "kind"]) == "Did you mean 'rate'?"
 
 
+@pytest.mark.parametrize("values", ["symmetrize", ["reverse"]])
+def test_values_without_a_name_are_refused(values: Any) -> None:
+    with pytest.raises(SettingError, match=r"does not say which setting it is. Give values by name, as {'rate'"):
+        Example.build(values)
+
+
 def test_a_name_that_is_no_word_is_refused_like_any_unknown_one() -> None:
     with pytest.raises(SettingError, match="Unknown setting '1'"):
         Example.build({1: 2})  # type: ignore[dict-item]

@@ -11,7 +11,7 @@ from fossil.report.tables import Format
 
 def command(
     run: Path = typer.Argument(..., metavar="RUN", help="A finished run folder."),
-    ids: list[str] = typer.Argument(..., metavar="ID", help="Ids of nodes."),
+    ids: list[str] = typer.Argument(..., metavar="ID", help="Ids of nodes; after -- where one begins with a hyphen."),
     k: int = typer.Option(10, "-k", min=1, help="How many neighbours of each."),
     exact: bool | None = typer.Option(
         None,

@@ -60,7 +60,7 @@ def run(
 
     from fossil.cli.show import plain_console
     from fossil.studies.execute import run_study
-    from fossil.studies.overview import summary_line
+    from fossil.studies.overview import left_out, summary_line
     from fossil.studies.plan import open_study
     from fossil.studies.progress import LiveReport
     from fossil.studies.results import Results
@@ -70,8 +70,8 @@ def run(
     now, console = time.time(), plain_console()
     plan, graphs = open_study(file, download=True)
     store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
-    for column, reason in plan.unreadable.items():
-        console.print(f"{plan.columns[column]} is left out: {reason}")
+    for line in left_out(plan):
+        console.print(line)
     options = Options(
         device=device,
         jobs=jobs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -66,8 +66,8 @@ def evaluate(
         keep: write raw values to the run folders.
 
     Raises:
-        EvaluationError: a run has no labels or not the published splits, its splits cannot be drawn, it was trained on
-            another split, or it is given twice; or there are to be no splits.
+        EvaluationError: it is no run, a run has no labels or not the published splits, its splits cannot be drawn, it
+            was trained on another split, or it is given twice; or there are to be no splits.
         RunError: a run is not finished.
 
     Warns:
@@ -80,7 +80,7 @@ def evaluate(
     >>> row.graph, row.method, row.accuracy.n
     ('digits', 'DGI width=16 epochs=2', 1)
     """
-    given = [runs] if isinstance(runs, Scorable | str | Path) else list(runs)
+    given = [runs] if isinstance(runs, Scorable | str | Path | Mapping | np.ndarray) else list(runs)
     opened = [subject_of(Run.open(run) if isinstance(run, str | Path) else run) for run in given]
     rule = _rule(opened, protocol, nodes_per_class)
     return _rows(opened, rule, splits, features, device, progress, keep)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from fossil.errors import EvaluationError
-from fossil.graph.graph import Array, Graph
+from fossil.graph.graph import Array, Features, Graph
 
 # With fewer labelled nodes a few columns may fit the classes by accident.
 _LEAST_NODES, _LEAST_PER_CLASS = 20, 5
@@ -17,7 +18,7 @@ def refuse_leaks(graph: Graph, labels: Array) -> None:
 
     That is so for a class column that became a feature, as one-hot columns or as a number, under whatever name.
     """
-    columns = giveaways(graph, labels)
+    columns = giveaways(graph.features, labels)
     if not len(columns):
         return
     names = [graph.feature_names[i] if graph.feature_names else f"number {i}" for i in columns]
@@ -29,11 +30,11 @@ def refuse_leaks(graph: Graph, labels: Array) -> None:
     )
 
 
-def giveaways(graph: Graph, labels: Array) -> Array:
-    """Return the feature columns that are constant within every class and, taken together, differ between any two.
+def giveaways(features: Features, labels: Array) -> Array:
+    """Return the columns that are constant within every class and, taken together, differ between any two.
 
     Args:
-        graph: with features.
+        features: N×F, dense or sparse.
         labels: N class numbers, -1 where unknown.
     """
     known = np.flatnonzero(labels >= 0)
@@ -42,14 +43,15 @@ def giveaways(graph: Graph, labels: Array) -> Array:
     if len(classes) < 2 or len(known) < max(_LEAST_NODES, _LEAST_PER_CLASS * len(classes)):
         return nothing
     lowest, highest = (
-        np.stack([_extreme(graph, np.flatnonzero(labels == one), which) for one in classes]) for which in ("min", "max")
+        np.stack([_extreme(features, np.flatnonzero(labels == one), which) for one in classes])
+        for which in ("min", "max")
     )
     columns = np.flatnonzero((lowest == highest).all(axis=0) & (lowest != lowest[0]).any(axis=0))
     return columns if len(np.unique(lowest[:, columns], axis=0)) == len(classes) else nothing
 
 
-def _extreme(graph: Graph, nodes: Array, which: str) -> Array:
-    """Return the least or the greatest value of every feature over some nodes (F)."""
-    found = getattr(graph.features[nodes], which)(axis=0)
-    values: Array = found.toarray().ravel() if graph.has_sparse_features else found
+def _extreme(features: Features, nodes: Array, which: str) -> Array:
+    """Return the least or the greatest value of every column over some nodes (F)."""
+    found = getattr(features[nodes], which)(axis=0)
+    values: Array = found.toarray().ravel() if sp.issparse(features) else found
     return values

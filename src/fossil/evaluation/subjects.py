@@ -67,8 +67,14 @@ def subject_of(scored: Scorable) -> Subject:
 
     Raises:
         RunError: a run is not finished.
-        EvaluationError: a run's vectors belong to other nodes than its graph.
+        EvaluationError: it is something else, or a run's vectors belong to other nodes than its graph.
     """
+    if not isinstance(scored, Scorable):
+        raise EvaluationError(
+            f"A {type(scored).__name__} is not a run, nor what fossil.embed returned.",
+            remedy="Score vectors with the graph whose labels they are compared with, as "
+            "fossil.evaluation.vectors.OutsideVectors(NAME, VECTORS, GRAPH).",
+        )
     if isinstance(scored, OutsideVectors):
         row = (scored.name, scored.graph.name)
         # Whatever type and byte order they were stored in: the lengths of half-precision rows would overflow.

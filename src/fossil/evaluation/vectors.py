@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from fossil.errors import EvaluationError, warn_the_caller
+from fossil.evaluation.leaks import giveaways
 from fossil.graph.graph import Array, Graph
 from fossil.guard.arrays import Arrays, read_array
 from fossil.guard.boundary import check_regular, reading
-from fossil.readers.base import TableReader
+from fossil.readers.base import TableReader, split_name
 from fossil.readers.cells import as_floats, plain_cells
 from fossil.readers.frame import id_texts
 from fossil.readers.planning import ColumnChoices
@@ -25,7 +26,8 @@ from fossil.runs.folder import CHANNEL
 
 _VECTOR_KEYS = ("vectors", "embeddings")
 _ID_KEYS = ("ids", "node_ids")
-_NO_VECTOR = re.compile(f"fusion|{CHANNEL}.*")  # columns that `fossil embed` writes beside the vectors
+# Columns that `fossil embed` and `fossil export` write beside the vectors.
+_NO_VECTOR = re.compile(f"label|task_.*|fusion|{CHANNEL}.*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,24 +53,28 @@ def read_vectors(path: str | Path, graph: Graph) -> OutsideVectors:
 
     Args:
         path: `.npz` (`vectors` and `ids`, as a run folder has them), `.npy` (N×D), or a table (`.csv`, `.tsv`,
-            `.parquet`): a column of ids, and all others numbers.
+            `.parquet`): a column of ids, and all others numbers. What a run or an export has beside its vectors, such
+            as `label` and `fusion`, is left out.
         graph: whose nodes they belong to.
 
     Raises:
-        EvaluationError: the file cannot be read or has no vectors, an id is repeated, or a node has none.
+        EvaluationError: the file cannot be read or has no vectors, an id is repeated, a node has none, or a column of a
+            table is the class.
         GraphError: a table is malformed.
 
     Warns:
         FossilWarning: some vectors belong to no node of the graph, and are left out.
     """
     file = Path(path)
-    reader = table_readers().get(file.suffix.lower())
-    if file.suffix.lower() not in (".npz", ".npy") and reader is None:
-        accepted = ", ".join([".npz", ".npy", *sorted(table_readers())])
+    known = table_readers()
+    suffix = split_name(file, known)[1]
+    reader = known.get(suffix)
+    if suffix not in (".npz", ".npy") and reader is None:
+        accepted = ", ".join([".npz", ".npy", *sorted(known)])
         raise EvaluationError(f"{file} has a suffix that vectors are not read from.", remedy=f"Use one of {accepted}.")
     check_regular(file, EvaluationError)
     with reading(file, EvaluationError, "Write it again: with numpy.save, numpy.savez, or as a table."):
-        ids, vectors = _from_arrays(file) if reader is None else _from_table(file, reader)
+        ids, vectors, names = (*_from_arrays(file), ()) if reader is None else _from_table(file, reader)
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiub" or vectors.shape[1] == 0:
         raise EvaluationError(
             f"The vectors in {file} have shape {vectors.shape} and type {vectors.dtype}.",
@@ -77,7 +83,9 @@ def read_vectors(path: str | Path, graph: Graph) -> OutsideVectors:
     if ids is None:
         _check_row_count(file, vectors, graph)
         return OutsideVectors(str(path), vectors, graph)
-    return OutsideVectors(str(path), vectors[_rows(file, ids, vectors, graph)], graph)
+    found = OutsideVectors(str(path), vectors[_rows(file, ids, vectors, graph)], graph)
+    _refuse_classes(found, names)
+    return found
 
 
 def _from_arrays(file: Path) -> tuple[list[str] | None, Array]:
@@ -97,7 +105,7 @@ def _from_arrays(file: Path) -> tuple[list[str] | None, Array]:
         return None if ids is None else id_texts(ids), arrays[key]
 
 
-def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array]:
+def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array, tuple[str, ...]]:
     frame = reader.read_frame(file)
     key, _ = id_column(frame, ColumnChoices(), None)
     columns = {name: cells for name, cells in frame.columns.items() if name != key and not _NO_VECTOR.fullmatch(name)}
@@ -111,7 +119,21 @@ def _from_table(file: Path, reader: type[TableReader]) -> tuple[list[str], Array
                 remedy=f"Ids are taken from column {key!r}; every other column must be a number of the vector.",
             )
     ids = id_texts(frame.cells(key))
-    return ids, np.column_stack(list(numbers.values())) if numbers else np.empty((len(ids), 0))
+    return ids, np.column_stack(list(numbers.values())) if numbers else np.empty((len(ids), 0)), tuple(numbers)
+
+
+def _refuse_classes(found: OutsideVectors, names: Sequence[str]) -> None:
+    """Raise EvaluationError where columns of a table, of these names, tell the class of every node."""
+    labels = found.graph.labels
+    if not names or labels is None or labels.ndim == 2:
+        return
+    columns = [names[i] for i in giveaways(found.vectors, labels)]
+    if columns:
+        raise EvaluationError(
+            f"Column {columns[0]!r} of {found.name} tells the class of every node without exception, so that a score "
+            "would measure nothing.",
+            remedy="Leave it out: beside the ids, every column is a number of the vector.",
+        )
 
 
 def _check_row_count(file: Path, vectors: Array, graph: Graph) -> None:

@@ -12,7 +12,7 @@ from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, encode_labels
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Array, Features
-from fossil.readers.frame import id_texts
+from fossil.readers.frame import as_ids, id_texts
 from fossil.readers.weights import edge_values
 
 
@@ -32,17 +32,25 @@ def raw_from_arrays(
     """Collect the arrays of a graph; N×0 features when there are none, row numbers when there are no ids.
 
     Raises:
-        GraphError: features or labels of a kind that cannot be used.
+        GraphError: features, labels or ids of a kind that cannot be used, or classes without a name beside others
+            with one.
     """
     numbers, names = (None, ()) if labels is None else class_labels(labels, len(label_names))
+    if labels is None or np.asarray(labels).dtype.kind in "fiub":  # texts are names already
+        names = tuple(label_names) or names
+    if numbers is not None and names and len(names) <= numbers.max(initial=-1):
+        raise GraphError(
+            f"There are {len(names)} class names, and class numbers up to {numbers.max()}.",
+            remedy="Name every class, or none.",
+        )
     return RawGraph(
         name=name,
         source=np.asarray(source),
         target=np.asarray(target),
         features=_feature_matrix(features, nodes),
-        ids=np.arange(nodes) if ids is None else np.array(ids),
+        ids=np.arange(nodes) if ids is None else _node_ids(np.asarray(ids), nodes),
         labels=numbers,
-        label_names=tuple(label_names) or names,
+        label_names=names,
         feature_names=tuple(feature_names),
         findings=findings,
     )
@@ -92,7 +100,7 @@ def class_labels(values: Any, named: int = 0) -> tuple[Array, tuple[str, ...]]:
     (array([ 1, -1,  0]), ())
 
     Raises:
-        GraphError: numbers that are not whole, or negative and not -1.
+        GraphError: numbers that are not whole, negative and not -1, or in several columns and above 1.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -114,10 +122,22 @@ def class_labels(values: Any, named: int = 0) -> tuple[Array, tuple[str, ...]]:
             "taken, for nodes whose class is not known.",
             remedy="Write -1 where the class is not known, and number classes from 0 or name them.",
         )
+    if array.ndim == 2 and len(codes) and codes[-1] > 1:
+        raise GraphError(
+            f"Labels of shape {array.shape} hold {int(codes[-1])}; several columns are binary tasks, of 0 and 1.",
+            remedy="Give one column of classes, or a column of 0 and 1 for each task.",
+        )
     if array.ndim == 2 or len(codes) == 0 or codes[-1] < max(len(codes), named):
         return np.where(unknown, -1, whole).astype(np.int64), ()
     numbers = np.searchsorted(codes, whole)
     return np.where(unknown, -1, numbers), tuple(str(int(code)) for code in codes)
+
+
+def _node_ids(ids: Array, nodes: int) -> Array:
+    """Return whole numbers and texts as they are, others as the ids of a table are read: bytes as text, 3.0 as 3."""
+    if ids.shape != (nodes,):
+        raise GraphError(f"Ids have shape {ids.shape} for {nodes} nodes.", remedy="Give each node one id.")
+    return ids.copy() if ids.dtype.kind in "iuU" else as_ids(id_texts(ids))
 
 
 def _feature_matrix(features: Any, nodes: int) -> Features:

@@ -180,9 +180,20 @@ def cell_text(cell: object) -> str:
     """
     if cell is None or (isinstance(cell, float) and cell != cell):
         return ""
+    if isinstance(cell, bytes):
+        return as_text(cell).strip()
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))  # a gap turns integers into floats: 3.0 is still category 3
     return str(cell).strip()
+
+
+def as_text(cell: bytes) -> str:
+    """Return the text that bytes are, as some programs write it to Parquet and NPZ files.
+
+    >>> as_text("Lomé".encode()), as_text(b"\\xff")
+    ('Lomé', '\\\\xff')
+    """
+    return cell.decode("utf-8", "backslashreplace")
 
 
 def _shortened(cell: object, longest: int = 40) -> object:

@@ -64,6 +64,14 @@ def named_ends(frame: Frame) -> tuple[str, str] | None:
     return next(((lower[a], lower[b]) for a, b in EDGE_NAMES if a in lower and b in lower), None)
 
 
+def no_header(where: str, ends: tuple[str, str]) -> GraphError:
+    """Return what to say about a table whose first line holds nodes, where the names of the two ends should be."""
+    return GraphError(
+        f"The first line of {where} is an edge ({ends[0]}, {ends[1]}), not column names.",
+        remedy="Add the header line source,target.",
+    )
+
+
 def edge_positions(
     edges: EdgeTable | None,
     positions: Mapping[str, int],
@@ -85,10 +93,7 @@ def edge_positions(
         return np.empty(0, np.int64), np.empty(0, np.int64), ()
     frame, treatment, troubles = edges.frame, treatment or Treatment(), Troubles(edges.frame.where)
     if not edges.named and all(end in positions for end in edges.ends):
-        raise GraphError(
-            f"The first line of {frame.where} is an edge ({edges.ends[0]}, {edges.ends[1]}), not column names.",
-            remedy="Add the header line source,target.",
-        )
+        raise no_header(frame.where, edges.ends)
     findings: list[Finding] = []
     if frame.index is not None and frame.index.in_file:
         findings.append(Finding("unnamed index column of the edges", 1, "left out"))
@@ -116,10 +121,14 @@ def _unknown_nodes(
 ) -> GraphError:
     shown = (f"{text!r} ({frame.places(rows)})" for text, rows in unknown.items())
     several = len(unknown) > 1
-    remedy = f"Add {'them' if several else 'it'} to the node table, or drop such edges with --unknown-edges drop."
+    add = f"Add {'them' if several else 'it'} to the node table"
+    if "" in unknown:
+        add = "Fill empty ends, add the others to the node table" if several else "Fill the empty end"
+    remedy = f"{add}, or drop such edges with --unknown-edges drop."
     others = {} if nodes is None else {name: set(id_texts(column)) for name, column in nodes.columns.items()}
     elsewhere = next((name for name, texts in others.items() if texts.issuperset(unknown)), None)
-    if any(text.strip() in positions for text in unknown):
+    bare = {text.strip() for text in positions}
+    if any(text.strip() in bare for text in unknown):
         remedy = f"Remove the spaces around ids: without them {'some are' if several else 'it is'} known. {remedy}"
     elif elsewhere is not None:
         remedy = f"Column {elsewhere!r} holds {'them' if several else 'it'}: choose it with --column {elsewhere}=id."

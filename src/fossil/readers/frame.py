@@ -11,7 +11,7 @@ import numpy as np
 
 from fossil.errors import GraphError
 from fossil.graph.graph import Array
-from fossil.readers.cells import Column, places
+from fossil.readers.cells import Column, as_text, places
 
 INDEX = "(index)"  # what an index without a name is called
 _INDEX_NAMES = (INDEX, "Unnamed: 0", "__index_level_0__")  # the last two are what pandas makes of one
@@ -93,6 +93,8 @@ def id_texts(column: Column) -> list[str]:
 def _id_text(cell: object) -> str:
     if cell is None or cell != cell:
         return ""
+    if isinstance(cell, bytes):
+        return as_text(cell)
     # A column with a gap turns integers into floats: 3.0 is still node 3.
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 

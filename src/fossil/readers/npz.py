@@ -25,6 +25,7 @@ from fossil.storage import write_arrays
 
 FORMAT_KEY, FORMAT_VERSION = "fossil_graph", 1
 SPLITS_PREFIX = "published_splits_"
+EDGE_KEYS = ("edge_index", "edges")
 FEATURE_KEYS = ("x", "features", "node_features", "attr", "attr_matrix")
 LABEL_KEYS = ("y", "labels", "node_labels")
 ID_KEYS = ("ids", "node_ids")
@@ -124,15 +125,21 @@ def _plain_graph(path: Path, arrays: Mapping[str, Array], treatment: Treatment |
     ids = _first(arrays, ID_KEYS)
     if "adj_indptr" in arrays:
         edges = raw_from_adjacency(_csr(arrays, "adj", tuple(arrays["adj_shape"].tolist())), treatment=treatment)
-    elif {"data", "indices", "indptr", "shape"} <= arrays.keys():  # what scipy.sparse.save_npz writes
-        edges = raw_from_adjacency(_csr(arrays, "", tuple(arrays["shape"].tolist())), treatment=treatment)
+    elif {"format", "shape"} <= arrays.keys() or {"data", "indices", "indptr", "shape"} <= arrays.keys():
+        edges = raw_from_adjacency(_saved_matrix(path, arrays), treatment=treatment)
     else:
-        pairs = arrays["edge_index"] if "edge_index" in arrays else arrays["edges"].T if "edges" in arrays else None
-        if pairs is None or pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+        key = next((name for name in EDGE_KEYS if name in arrays), None)
+        if key is None:
             raise GraphError(
                 f"{path} has no edges under a known key; it has {', '.join(sorted(arrays)) or 'nothing'}.",
                 remedy="Store edge_index (two rows of node numbers), edges (two columns), or adj_data, adj_indices, "
                 "adj_indptr and adj_shape.",
+            )
+        pairs = arrays[key] if key == "edge_index" else arrays[key].T
+        if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+            raise GraphError(
+                f"Array {key!r} of {path} has the shape {arrays[key].shape} and the type {arrays[key].dtype}.",
+                remedy="Store whole numbers of nodes: edge_index in two rows, or edges in two columns.",
             )
         sized = next((part for part in (features, labels, ids) if part is not None), None)
         nodes = int(pairs.max(initial=-1)) + 1 if sized is None else int(sized.shape[0])
@@ -166,6 +173,20 @@ def _plain_features(arrays: Mapping[str, Array]) -> Any:
 def _csr(arrays: Mapping[str, Array], prefix: str, shape: tuple[int, ...]) -> sp.csr_array:
     data, indices, indptr = (arrays[f"{prefix}_{part}".lstrip("_")] for part in ("data", "indices", "indptr"))
     return checked_csr(data, indices, indptr, shape)
+
+
+def _saved_matrix(path: Path, arrays: Mapping[str, Array]) -> sp.csr_array:
+    """Return the matrix that `scipy.sparse.save_npz` wrote, row by row or column by column."""
+    form = arrays["format"].astype(np.str_).item() if "format" in arrays else "csr"
+    if form not in ("csr", "csc"):
+        raise GraphError(
+            f"{path} is a sparse matrix in the form {form!r}; csr and csc are read.",
+            remedy="Save it with scipy.sparse.save_npz(path, matrix.tocsr()).",
+        )
+    rows, columns = arrays["shape"].tolist()
+    if form == "csr":
+        return _csr(arrays, "", (rows, columns))
+    return sp.csr_array(_csr(arrays, "", (columns, rows)).T)
 
 
 def _first(arrays: Mapping[str, Array], keys: tuple[str, ...]) -> Array | None:

@@ -16,8 +16,8 @@ from fossil.errors import GraphError, nearest
 from fossil.graph.assemble import encode_labels
 from fossil.graph.findings import Finding, Missing
 from fossil.graph.graph import Array, Features
-from fossil.graph.troubles import Troubles
-from fossil.readers.cells import DATES, NodeTable, as_floats, cell_texts, plain_cells
+from fossil.graph.troubles import Troubles, listed
+from fossil.readers.cells import DATES, NodeTable, as_floats, cell_texts, is_gap, plain_cells
 from fossil.readers.column import MEASURED, ROLES, ColumnPlan, ColumnRole, fit_scale, some
 from fossil.readers.dates import day_comes_first, read_dates
 from fossil.readers.encoding import EncodingPlan
@@ -28,7 +28,11 @@ LABEL_NAMES = ("label", "class", "target", "y")
 SPARSE_WIDTH, SPARSE_DENSITY = 50, 0.25
 MINUS_ONE = ("-1", "-1.0")
 FEW_CODES = range(3, 11)  # so many distinct whole numbers may be codes
-_OTHER_NUMBER = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d+([.,]\d+)*\s*%")  # 0,5 and 1,234.5 and 12 %
+_OTHER_NUMBER = re.compile(
+    r"[-+]?(\d+(,\d+)+(\.\d+)?"  # 0,5 and 1,234.5
+    r"|\d{1,3}(\.\d{3})+,\d+|\d{1,3}([ '’\u00a0\u202f]\d{3})+([.,]\d+)?"  # 1.234,5 and 1 234,5 and 1'234.5
+    r"|[$€£]\s*\d+([.,]\d+)*|\d+([.,]\d+)*\s*[%$€£])"  # $1,200 and 5,50 € and 12 %
+)
 FILLING = "Fill what is empty, choose --missing median (or mean, most_frequent, zero), or --column {}=drop."
 
 
@@ -71,12 +75,19 @@ class ColumnChoices:
         """Return the roles, checked.
 
         Raises:
-            GraphError: a role, or what is said about empty cells, is unknown.
+            GraphError: a role, or what is said about empty cells, is unknown, or several columns are the ids or
+                the label.
         """
         found, troubles = {}, Troubles("This choice of columns")
         for name, text in self.roles.items():
             with troubles.gathered():
                 found[name] = _declared(name, text)
+        for role, other in (("id", None), ("label", self.label)):
+            names = dict.fromkeys([*filter(None, [other]), *(name for name in found if found[name].role == role)])
+            if len(names) > 1:
+                troubles.add(
+                    f"Columns {listed(map(repr, names), len(names))} are each declared {role}.", remedy="Choose one."
+                )
         troubles.raise_any()
         return found
 
@@ -109,7 +120,7 @@ def encode_table(table: NodeTable, choices: ColumnChoices | None = None) -> Enco
     if label in table.columns and label is not None:
         texts = cell_texts(table.columns[label])
         labels, label_names = encode_labels(texts)
-        findings += minus_one_finding(Counter(texts))
+        findings += unknown_classes(Counter(texts))
     elif choices.label is not None:
         raise _unknown_column(table, choices.label)
     return EncodedTable(plan, features, names, labels, label_names, findings)
@@ -148,6 +159,7 @@ def settled_roles(table: NodeTable, choices: ColumnChoices, troubles: Troubles) 
     declared = choices.declared()
     for name in declared:
         with troubles.gathered():
+            _refuse_ids(table, name, declared[name].role)
             if name not in table.columns and name != table.id_column:
                 raise _unknown_column(table, name)
     with troubles.gathered():
@@ -168,11 +180,21 @@ def _label_column(table: NodeTable, label: str | None, declared: Mapping[str, De
     if label is None:
         free = (name for name in table.columns if name not in declared and name.lower() in LABEL_NAMES)
         return next((name for name, said in declared.items() if said.role == "label"), next(free, None))
+    _refuse_ids(table, label, "label")
     if label not in table.columns:
         raise _unknown_column(table, label)
     if label in declared and declared[label].role != "label":
         raise GraphError(f"Column {label!r} is declared {declared[label].role!r} and label.", remedy="Choose one.")
     return label
+
+
+def _refuse_ids(table: NodeTable, name: str, role: ColumnRole) -> None:
+    """Raise GraphError where a column that holds the ids is to be something else."""
+    if name == table.id_column and role != "id":
+        raise GraphError(
+            f"Column {name!r} of {table.where} holds the node ids, and is declared {role!r}.",
+            remedy="Leave that out, or choose another column of ids with --column NAME=id.",
+        )
 
 
 def _plan_column(table: NodeTable, name: str, declared: Declared | None, choices: ColumnChoices) -> ColumnPlan:
@@ -196,9 +218,10 @@ def _plan_column(table: NodeTable, name: str, declared: Declared | None, choices
 def _inferred(texts: Sequence[str], cells: Sequence[object]) -> ColumnRole | None:
     """Return what a column seems to be, None where it is empty.
 
-    A few unreadable cells do not make numbers or dates a category: they are reported as errors instead.
+    A few unreadable cells do not make numbers or dates a category: they are reported as errors instead. Cells that say
+    NA, null and the like are not asked.
     """
-    present = [text for text in texts if text]
+    present = [text for text in texts if not is_gap(text)]
     if not present:
         return None
     if all(text.lower() in ("true", "false") for text in present):
@@ -230,8 +253,8 @@ def refuse_other_numbers(where: str, name: str, categories: Sequence[str]) -> No
     others = [text for text in categories if _OTHER_NUMBER.fullmatch(text)]
     if 2 * len(others) > len(categories):
         raise GraphError(
-            f"Column {name!r} of {where} holds numbers with a comma or a per cent sign (for example {others[0]!r}), "
-            "which are not read as numbers.",
+            f"Column {name!r} of {where} holds numbers with a comma, gaps between digits or a sign such as % (for "
+            f"example {others[0]!r}), which are not read as numbers.",
             remedy=f"Write them like 1234.5, or choose --column {name}=categorical or --column {name}=drop.",
         )
 
@@ -326,11 +349,12 @@ def _possible_codes(table: NodeTable, plan: EncodingPlan, choices: ColumnChoices
     return codes_finding(names)
 
 
-def minus_one_finding(counts: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Return the finding about nodes whose class is -1, which stands for an unknown class elsewhere."""
-    nodes = sum(count for text, count in counts.items() if text in MINUS_ONE)
+def unknown_classes(counts: Mapping[str, int]) -> tuple[Finding, ...]:
+    """Return the findings about nodes whose class is -1, NA or the like, which stand for an unknown class elsewhere."""
     what = "kept as a class of its own; where it means unknown, leave the cell empty"
-    return (Finding("nodes of class -1", nodes, what),) if nodes else ()
+    minus_one = sum(count for text, count in counts.items() if text in MINUS_ONE)
+    nodes = {"-1": minus_one} | {text: count for text, count in sorted(counts.items()) if text and is_gap(text)}
+    return tuple(Finding(f"nodes of class {text}", count, what) for text, count in nodes.items() if count)
 
 
 def may_be_codes(distinct: Array, rows: int) -> bool:
@@ -348,6 +372,11 @@ def _declared(name: str, text: str) -> Declared:
     role, _, missing = text.partition(":")
     if role not in ROLES:
         raise GraphError(f"Column {name!r} has unknown role {role!r}.", remedy=nearest(role, ROLES))
+    if missing and role in ("drop", "label", "id"):
+        raise GraphError(
+            f"Column {name!r} is declared {role!r}, of which no empty cell is filled.",
+            remedy=f"Leave out :{missing}, or declare it numeric, boolean, categorical, date or calendar.",
+        )
     if missing and missing not in get_args(Missing):
         raise GraphError(
             f"Column {name!r} has the unknown choice {missing!r} for empty cells.",

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Treatment
+from fossil.graph.graph import Array
 from fossil.readers.arrays import raw_from_arrays
 from fossil.readers.base import Found, Reader, Request, instance_of
 from fossil.readers.weights import edge_values
@@ -31,7 +32,7 @@ class PyGData(Reader):
         """Read it.
 
         Raises:
-            GraphError: several node types, edge weights, or parts that do not fit together.
+            GraphError: several node types, edge weights, edges in another form, or parts that do not fit together.
         """
         return Found(_raw(source, request.name or "graph", request.treatment))
 
@@ -42,8 +43,8 @@ def _raw(data: Any, name: str, treatment: Treatment) -> RawGraph:
             f"A {type(data).__name__} with several node types is not one attributed graph.",
             remedy="Turn it into a plain Data object first, for example with to_homogeneous().",
         )
-    edge_index, features, labels = (getattr(data, key, None) for key in ("edge_index", "x", "y"))
-    edges = np.empty((2, 0), np.int64) if edge_index is None else edge_index.detach().cpu().numpy()
+    features, labels = (getattr(data, key, None) for key in ("x", "y"))
+    edges = _ends(data)
     given = {key: getattr(data, key, None) for key in ("edge_attr", "edge_weight")}
     values = {key: value.detach().cpu().float().numpy() for key, value in given.items() if value is not None}
     return raw_from_arrays(
@@ -55,6 +56,23 @@ def _raw(data: Any, name: str, treatment: Treatment) -> RawGraph:
         name=name,
         findings=edge_values(f"The {type(data).__name__}", values, treatment),
     )
+
+
+def _ends(data: Any) -> Array:
+    """Return sources and targets (2×E)."""
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is None and getattr(data, "adj_t", None) is not None:
+        raise GraphError(
+            f"This {type(data).__name__} has adj_t in place of edge_index.",
+            remedy="Give the edges as edge_index, without the transform ToSparseTensor.",
+        )
+    edges: Array = np.empty((2, 0), np.int64) if edge_index is None else edge_index.detach().cpu().numpy()
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+        raise GraphError(
+            f"The edge_index of this {type(data).__name__} has the shape {edges.shape} and the type {edges.dtype}.",
+            remedy="Give two rows of whole numbers, such as edge_index.t().long() of two columns.",
+        )
+    return edges
 
 
 def _from_tensor(tensor: Any) -> Any:

@@ -9,7 +9,7 @@ from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding, Treatment
 from fossil.graph.troubles import Troubles, listed
 from fossil.readers.cells import NodeTable
-from fossil.readers.edges import EdgeTable, edge_positions, edge_table
+from fossil.readers.edges import EdgeTable, edge_positions, edge_table, no_header
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.frame import INDEX, Frame, as_ids, id_texts
 from fossil.readers.planning import ColumnChoices, encode_table
@@ -70,8 +70,11 @@ def raw_from_frames(
 
 
 def _nodes_of(ties: EdgeTable | None, edges: Frame | None) -> Frame:
-    """Return the nodes that edges name, as a table of ids alone."""
+    """Return the nodes that edges name, as a table of ids alone; GraphError where a node is in the header."""
     ids = [] if ties is None else ties.nodes
+    # One is enough: a node of the first line alone would be lost, and nobody would notice.
+    if ties is not None and not ties.named and not set(ties.ends).isdisjoint(ids):
+        raise no_header(ties.frame.where, ties.ends)
     where = "the node table" if edges is None else edges.where
     return Frame(where, {"id": ids}, [repr(text) for text in ids], unit="node")
 

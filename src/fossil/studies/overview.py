@@ -32,7 +32,7 @@ def summary_line(results: Results) -> str:
 def plan_table(results: Results) -> Table:
     """Return how many trainings each row lacks on each graph, and what all of them will take."""
     return _matrix(
-        results, "Missing trainings", "missing", [summary_line(results), *_cost(results), *_left_out(results)]
+        results, "Missing trainings", "missing", [summary_line(results), *_cost(results), *left_out(results.plan)]
     )
 
 
@@ -46,7 +46,7 @@ def status_table(plan: StudyPlan, store: Store) -> Table:
         notes += [
             f"  {one.get('what', '?')} (process {one.get('pid')} on {one.get('host')})" for one in mine[:_MOST_RUNNING]
         ]
-    return _matrix(results, "Trainings done", "done", [*notes, *_failures(results), *_left_out(results)])
+    return _matrix(results, "Trainings done", "done", [*notes, *_failures(results), *left_out(results.plan)])
 
 
 def _matrix(results: Results, title: str, state: str, notes: Sequence[str]) -> Table:
@@ -114,8 +114,8 @@ def _and_more(count: int) -> str:
     return f" and {count} more" if count > 0 else ""
 
 
-def _left_out(results: Results) -> list[str]:
-    plan = results.plan
+def left_out(plan: StudyPlan) -> list[str]:
+    """Return what of a study is not trained or not scored, and why, a line each."""
     lines = [f"{plan.columns[column]} is left out: {reason}" for column, reason in plan.unreadable.items()]
     lines += [
         f"{plan.columns[column]} has no score under {name}: {reason}"

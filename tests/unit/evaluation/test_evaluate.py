@@ -456,6 +456,13 @@ def test_folders_runs_and_lists_of_them_are_scored_alike(tmp_path: Path) -> None
         fossil.evaluate(tmp_path)
 
 
+def test_vectors_without_a_graph_are_no_run(graph: Graph, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    for given in (run.embeddings.vectors, run.embeddings, [run.embeddings], {"a": run}):
+        with pytest.raises(EvaluationError, match=r"A (ndarray|Embeddings|dict) is not a run, .*OutsideVectors"):
+            fossil.evaluate(given, device="cpu")  # type: ignore[arg-type]
+
+
 def test_a_result_in_memory_is_scored_as_its_folder_is_and_nothing_is_written(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ WRITERS: dict[str, Callable[[Path, Graph], object]] = {
     "rows.npz": lambda path, graph: np.savez(path, embeddings=VECTORS),
     "rows.npy": lambda path, graph: np.save(path, VECTORS),
     "table.csv": lambda path, graph: frame(graph).to_csv(path, index=False),
+    "table.csv.gz": lambda path, graph: frame(graph).to_csv(path, index=False),
     "table.tsv": lambda path, graph: frame(graph).to_csv(path, index=False, sep="\t"),
     "table.parquet": lambda path, graph: frame(graph).to_parquet(path, index=False),
     "fusion.parquet": lambda path, graph: frame(graph).assign(fusion=0.5).to_parquet(path, index=False),
@@ -61,6 +62,22 @@ def test_what_a_run_wrote_is_scored_like_the_run(graph: Graph, tmp_path: Path) -
     assert [row.published for row in others] == [None, None] and len({row.method for row in others}) == 2
     difference = others[0].minus(run)
     assert difference is not None and difference.values == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_class_in_an_exported_table_is_no_number_of_the_vector(form: str, graph: Graph, tmp_path: Path) -> None:
+    result = fossil.embed(graph, method="dgi", epochs=1, settings={"width": 4}, device="cpu")
+    path = result.export(form, tmp_path / f"vectors.{form}")
+    assert "label" in (pd.read_csv if form == "csv" else pd.read_parquet)(path).columns
+    np.testing.assert_array_equal(read_vectors(path, graph).vectors.astype(np.float32), result.vectors)
+
+
+def test_a_column_that_is_the_class_is_refused(graph: Graph, tmp_path: Path) -> None:
+    assert graph.labels is not None
+    table = frame(graph).assign(team=10 * graph.labels[SHUFFLED] + 1)
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(EvaluationError, match=r"Column 'team' of .*mine\.csv tells the class of every node"):
+        read_vectors(tmp_path / "mine.csv", graph)
 
 
 def test_arrays_are_scored_as_the_plain_function_scores_them(graph: Graph) -> None:

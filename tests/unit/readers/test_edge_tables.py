@@ -18,6 +18,7 @@ from fossil.readers.attach import attach_tables
 from fossil.readers.npz import read_npz, write_npz
 from fossil.readers.read import read_graph
 from fossil.readers.structural_features import STRUCTURAL_NAMES, Ways, structural_columns
+from fossil.runs.conversion import convert
 
 NODES = "id,age,kind\na,1,x\nb,2,y\nc,3,x\n"
 IGNORE = Treatment(edge_weights="ignore")
@@ -42,6 +43,22 @@ def test_edges_to_unknown_nodes_are_dropped_by_name_and_counted(tmp_path: Path) 
     assert sorted(zip(*graph.adjacency.nonzero(), strict=True)) == [(0, 1), (1, 2)]
     write_npz(tmp_path / "graph.npz", graph)
     assert findings(read_npz(tmp_path / "graph.npz")) == findings(graph)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "remedy"),
+    [
+        (NODES, "a,\n", "Fill the empty end, or drop such edges with --unknown-edges drop."),
+        (NODES, "a,\nzed,a\n", "Fill empty ends, add the others to the node table, or drop such edges with"),
+        (NODES, "a , b\n", "Remove the spaces around ids: without them some are known."),
+        (NODES.replace("a,1", " a ,1"), "a,b\n", "Remove the spaces around ids: without them it is known."),
+    ],
+)
+def test_the_remedy_for_unknown_nodes_fits_what_they_are(tmp_path: Path, nodes: str, edges: str, remedy: str) -> None:
+    folder = write(tmp_path, nodes=nodes, edges=f"source,target\nb,c\n{edges}")
+    with pytest.raises(GraphError) as caught:
+        read_graph(folder)
+    assert caught.value.remedy.startswith(remedy)
 
 
 def test_everything_wrong_with_two_tables_is_in_one_message(tmp_path: Path) -> None:
@@ -160,6 +177,17 @@ def test_edges_without_an_end_are_refused_where_there_is_no_node_table(tmp_path:
     write(tmp_path, ties="source,target\nu,v\nv,\n")
     with pytest.raises(GraphError, match=r"1 edge .* names 1 node not in the node table: '' \(line 3\)"):
         read_graph(tmp_path / "ties.csv", structural_features=True)
+
+
+def test_edges_alone_without_a_header_do_not_lose_their_first_line(tmp_path: Path) -> None:
+    folder = tmp_path / "town"
+    folder.mkdir()
+    write(folder, edges="ann,bob\nbob,cho\ncho,dee\n")
+    for read in (read_graph, lambda source, **how: convert(source, tmp_path / "graph", **how)):
+        with pytest.raises(GraphError, match=r"The first line of .* is an edge \(ann, bob\), not column names"):
+            read(folder, structural_features=True)
+    write(folder, edges="who,whom\nbob,cho\ncho,dee\n")
+    assert read_graph(folder, structural_features=True).graph.num_nodes == 3
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])

@@ -56,15 +56,36 @@ def test_very_large_numbers_are_standardised_without_overflow() -> None:
     np.testing.assert_allclose(plan_columns(nodes).encode(nodes)[0][:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("cells", [["0,5", "1,25", "-3,0"], ["1,234.5", "1,234,567", "12"], ["3 %", "12.5%", "0%"]])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["0,5", "1,25", "-3,0"],
+        ["1,234.5", "1,234,567", "12"],
+        ["3 %", "12.5%", "0%"],
+        ["1.234,50", "12.345,00", "-1.000,5"],
+        ["1 234", "12\u00a0345,5", "1\u202f234\u202f567"],
+        ["1'234.5", "12'345", "1’000"],
+        ["$1,200", "$900.50", "$ 3"],
+        ["5,50 €", "12 €", "3.000€"],
+    ],
+)
 def test_numbers_in_another_spelling_are_no_categories_unless_somebody_says_so(cells: list[str]) -> None:
-    with pytest.raises(GraphError, match=r"'x' of .* holds numbers with a comma or a per cent sign .*1234\.5"):
+    with pytest.raises(GraphError, match=r"'x' of .* holds numbers with a comma, gaps .* not read as numbers.*1234\.5"):
         plan_columns(table(x=cells))
     declared = plan_columns(table(x=cells), ColumnChoices(roles={"x": "categorical"}))
     assert declared.columns[-1].categories == tuple(sorted(cells))
 
 
-@pytest.mark.parametrize("cells", [["1.2.3", "1.3.0", "2.0.0"], ["10-20", "20-30", "30+"], ["1,2", "a", "b", "c"]])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.2.3", "1.3.0", "2.0.0"],
+        ["06 12 34", "01 44 55"],
+        ["1.234", *["low"] * 4, "5.678"],
+        ["10-20", "20-30", "30+"],
+        ["1,2", "a", "b", "c"],
+    ],
+)
 def test_what_only_looks_a_little_like_numbers_is_a_category(cells: list[str]) -> None:
     assert plan_columns(table(x=cells)).columns[-1].role == "categorical"
 
@@ -90,6 +111,21 @@ def test_an_empty_cell_is_named_whatever_stands_for_it(cell: object) -> None:
     with pytest.raises(GraphError, match=r"1 cell of column 'age' in nodes.csv is empty \(node 'n1'\)") as caught:
         plan_columns(table(age=["1", cell, "3", "4"]))
     assert "--missing median" in caught.value.remedy and "--column age=drop" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("cells", "role"),
+    [
+        (["1.5", "NA", "NA", "2"], "numeric"),
+        (["2021-03-04", "NULL", "NULL", "NULL"], "date"),
+        (["TRUE", "NA", "FALSE", "NA"], "boolean"),
+        (["red", "NA", "NA", "NA"], "categorical"),
+        (["NA", "n/a", "", "NA"], "drop"),
+    ],
+)
+def test_cells_that_stand_for_nothing_do_not_settle_what_a_column_is(cells: list[str], role: str) -> None:
+    plan = plan_columns(table(x=cells), ColumnChoices(missing="most_frequent"))
+    assert [column.role for column in plan.columns if column.name == "x"] == [role]
 
 
 def test_what_pandas_takes_for_empty_is_empty() -> None:

@@ -11,6 +11,7 @@ import pytest
 from fossil.errors import GraphError
 from fossil.graph.graph import Graph
 from fossil.readers.read import read_graph
+from fossil.runs.conversion import convert
 
 NAMES = ["ann", "bob", "cho"]
 PEOPLE = pd.DataFrame({"name": NAMES, "age": [20, 30, 50], "city": ["x", "y", "x"]})
@@ -89,3 +90,28 @@ def test_a_plan_finds_the_index_again() -> None:
     people = PEOPLE.set_index("name").rename_axis(None)
     loaded = read_graph((people, BY_NAME))
     assert read_graph((people, BY_NAME), plan=loaded.plan).graph.fingerprint == loaded.graph.fingerprint
+
+
+@pytest.mark.parametrize("form", ["csv", "frames"])
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ({"roles": {"name": "id", "city": "id"}}, "Columns 'name' and 'city' are each declared id"),
+        ({"roles": {"age": "label", "city": "label"}}, "Columns 'age' and 'city' are each declared label"),
+        ({"roles": {"age": "label"}, "label": "city"}, "Columns 'city' and 'age' are each declared label"),
+        ({"roles": {"name": "categorical"}}, "Column 'name' of .* holds the node ids, and is declared 'categorical'"),
+        ({"label": "name"}, "Column 'name' of .* holds the node ids, and is declared 'label'"),
+    ],
+)
+def test_choices_that_would_have_no_effect_are_refused(
+    tmp_path: Path, form: str, choices: dict[str, Any], told: str
+) -> None:
+    source = PEOPLE, BY_NAME
+    if form == "csv":
+        for name, frame in zip(("nodes", "edges"), source, strict=True):
+            frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    with pytest.raises(GraphError, match=told):
+        read_graph(tmp_path if form == "csv" else source, **choices)
+    if form == "csv":
+        with pytest.raises(GraphError, match=told):
+            convert(tmp_path, tmp_path / "graph", **choices)

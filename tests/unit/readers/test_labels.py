@@ -50,21 +50,38 @@ def test_numbers_of_named_classes_stay(tmp_path: Path) -> None:
     assert graph.label_names == ("red", "green", "blue")
 
 
-@pytest.mark.parametrize("minus_one", ["-1", "-1.0"])
-def test_a_table_says_that_minus_one_is_a_class(tmp_path: Path, minus_one: str) -> None:
+def test_classes_without_a_name_beside_others_with_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="There are 2 class names, and class numbers up to 3"):
+        labelled(tmp_path, [0, 1, 2, 3], class_names=np.array(["red", "green"]))
+
+
+def test_labels_that_are_texts_keep_their_names(tmp_path: Path) -> None:
+    graph = labelled(tmp_path, ["red", "green", "red", "green"], class_names=np.array(["red", "green"]))
+    assert graph.labels is not None
+    assert [graph.label_names[number] for number in graph.labels] == ["red", "green", "red", "green"]
+
+
+@pytest.mark.parametrize("given", ["-1", "-1.0", "NA", "nan"])
+def test_a_table_says_that_what_may_mean_unknown_is_a_class(tmp_path: Path, given: str) -> None:
     folder = tmp_path / "town"
     folder.mkdir()
-    (folder / "nodes.csv").write_text(f"id,age,label\na,1,{minus_one}\nb,2,0\nc,3,\nd,5,{minus_one}\n")
+    (folder / "nodes.csv").write_text(f"id,age,label\na,1,{given}\nb,2,0\nc,3,\nd,5,{given}\n")
     (folder / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\n")
     for graph in (read_graph(folder).graph, convert(folder, tmp_path / "graph")):
-        assert graph.labels is not None and np.asarray(graph.labels).tolist() == [0, 1, -1, 0]
-        assert [one.count for one in graph.findings if one.kind == "nodes of class -1"] == [2]
+        assert graph.labels is not None
+        assert [graph.label_names[number] if number >= 0 else "" for number in graph.labels] == [given, "0", "", given]
+        assert [one.count for one in graph.findings if one.kind == f"nodes of class {given.removesuffix('.0')}"] == [2]
 
 
 @pytest.mark.parametrize("labels", [[0, 1, -100, 0], [0.0, -100.0, np.nan, 1.0], [[0, 1], [1, -100], [0, 0], [1, 1]]])
 def test_other_negative_numbers_than_minus_one_are_refused_by_name(tmp_path: Path, labels: object) -> None:
     with pytest.raises(GraphError, match="1 label is -100; of the negative numbers, only -1"):
         labelled(tmp_path, labels)
+
+
+def test_columns_of_classes_are_no_binary_tasks() -> None:
+    with pytest.raises(GraphError, match=r"shape \(2, 2\) hold 7; several columns are binary tasks"):
+        class_labels([[0, 1], [7, -1]])
 
 
 @pytest.mark.parametrize("labels", [[0.5, 1.0, 0.0, 1.0], [np.inf, 0.0, 1.0, 1.0]])

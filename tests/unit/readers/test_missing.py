@@ -130,3 +130,9 @@ def test_few_whole_numbers_may_be_codes_and_are_categories_where_that_is_said() 
     said = encode_table(nodes, ColumnChoices(roles={"grade": "categorical"}))
     assert said.findings == () and said.feature_names[:4] == ("grade=1", "grade=2", "grade=3", "grade=4")
     assert encode_table(nodes, ColumnChoices(roles={"grade": "numeric"})).findings == ()
+
+
+@pytest.mark.parametrize("role", ["drop", "label", "id"])
+def test_what_is_never_filled_takes_no_choice_of_filling(role: str) -> None:
+    with pytest.raises(GraphError, match=f"Column 'a' is declared '{role}', of which no empty cell is filled"):
+        ColumnChoices(roles={"a": f"{role}:median"})

@@ -11,6 +11,7 @@ from fossil.graph.assemble import RawGraph, assemble
 from fossil.graph.findings import Treatment
 from fossil.readers.base import Request
 from fossil.readers.networkx import NetworkXGraph
+from fossil.readers.planning import ColumnChoices
 
 
 def read(source: nx.Graph[Any]) -> RawGraph:
@@ -65,3 +66,26 @@ def test_networkx_gaps_and_clashes_are_named() -> None:
         read(nx.Graph([(1, "1")]))
     with pytest.raises(GraphError, match="no nodes"):
         read(nx.Graph())
+
+
+def test_networkx_ids_are_those_of_the_attribute_that_is_declared_to_hold_them() -> None:
+    source = nx.DiGraph([("n0", "n1"), ("n1", "n2")])
+    nx.set_node_attributes(source, {"n0": "ann", "n1": "bob", "n2": "cho"}, "name")
+    nx.set_node_attributes(source, {"n0": 1.0, "n1": 2.0, "n2": 4.0}, "age")
+    raw, plan = NetworkXGraph.read(source, Request(ColumnChoices(roles={"name": "id"})))
+    assert isinstance(raw, RawGraph) and plan is not None
+    assert raw.ids.tolist() == ["ann", "bob", "cho"] and raw.feature_names == ("age",)
+    assert (raw.source.tolist(), raw.target.tolist()) == ([0, 1], [1, 2])
+    again, _ = NetworkXGraph.read(source, Request(ColumnChoices(plan=plan)))
+    assert isinstance(again, RawGraph) and again.ids.tolist() == ["ann", "bob", "cho"]
+    source.nodes["n2"]["name"] = "bob"
+    with pytest.raises(GraphError, match=r"1 node id is given more than once in .*: 'bob' \(nodes 'n1' and 'n2'\)"):
+        NetworkXGraph.read(source, Request(ColumnChoices(roles={"name": "id"})))
+
+
+def test_networkx_attributes_of_one_name_are_told() -> None:
+    source = nx.path_graph(2)
+    for node in source:
+        source.nodes[node].update({1: node, "1": -node})
+    with pytest.raises(GraphError, match="two attributes called '1'"):
+        read(source)

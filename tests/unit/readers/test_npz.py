@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from fossil.errors import GraphError
+from fossil.graph.assemble import RawGraph
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Graph
 from fossil.readers.npz import load_npz, read_npz, write_npz
@@ -105,10 +107,60 @@ def test_plain_arrays(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     assert graph.name == "plain" and graph.labels is not None and graph.labels.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("key", "edges", "told"),
+    [
+        ("edge_index", EDGE_INDEX.T, r"shape \(3, 2\) and the type int64"),
+        ("edge_index", EDGE_INDEX.astype(float), r"shape \(2, 3\) and the type float64"),
+        ("edges", EDGE_INDEX, r"shape \(2, 3\) and the type int64"),
+    ],
+)
+def test_edges_in_another_shape_are_told_from_no_edges(tmp_path: Path, key: str, edges: np.ndarray, told: str) -> None:
+    np.savez(tmp_path / "plain.npz", **{key: edges, "x": X})
+    with pytest.raises(GraphError, match=rf"Array '{key}' of .* has the {told}\. .*two rows, or edges in two columns"):
+        load_npz(tmp_path / "plain.npz")
+
+
+@pytest.mark.parametrize(
+    ("ids", "read"),
+    [
+        (np.array([b"ann", "Lomé".encode(), b"7"]), ["ann", "Lomé", "7"]),
+        (np.array([2.0, 0.0, 1.0]), [2, 0, 1]),
+        (np.array(["007", "b", "7"]), ["007", "b", "7"]),
+    ],
+)
+def test_ids_read_as_those_of_a_table_do(tmp_path: Path, ids: np.ndarray, read: list[object]) -> None:
+    np.savez(tmp_path / "plain.npz", edge_index=EDGE_INDEX, x=X, ids=ids, y=np.array([b"u", b"v", b"u"]))
+    graph = read_npz(tmp_path / "plain.npz")
+    assert graph.ids.tolist() == read and graph.label_names == ("u", "v")
+
+
+@pytest.mark.parametrize("ids", [np.arange(4), np.arange(3)[:, None]])
+def test_ids_that_are_not_one_a_node_are_refused(tmp_path: Path, ids: np.ndarray) -> None:
+    np.savez(tmp_path / "plain.npz", edge_index=EDGE_INDEX, x=X, ids=ids)
+    with pytest.raises(GraphError, match=rf"Ids have shape {re.escape(str(ids.shape))} for 3 nodes"):
+        read_npz(tmp_path / "plain.npz")
+
+
 def test_scipy_file_has_no_features(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "a.npz", ADJACENCY)
     raw = load_npz(tmp_path / "a.npz")
     assert raw.features.shape == (3, 0)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_scipy_file_keeps_the_direction_of_edges_in_either_form(tmp_path: Path, form: str) -> None:
+    one_way = sp.csr_array(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], np.float32))
+    sp.save_npz(tmp_path / "a.npz", one_way.asformat(form))
+    raw = load_npz(tmp_path / "a.npz")
+    assert isinstance(raw, RawGraph)
+    assert sorted(zip(raw.source.tolist(), raw.target.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_scipy_file_in_another_form_is_refused(tmp_path: Path) -> None:
+    sp.save_npz(tmp_path / "a.npz", ADJACENCY.tocoo())
+    with pytest.raises(GraphError, match=r"in the form 'coo'; csr and csc are read\. Save it with .*tocsr"):
+        load_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.skipif("FOSSIL_DATA" not in os.environ, reason="FOSSIL_DATA is not set")

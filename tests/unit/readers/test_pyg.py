@@ -68,3 +68,18 @@ def test_a_graph_that_pyg_holds_is_the_same_graph(sparse: bool) -> None:
     again = assemble(read(Data(x=held, edge_index=edges, y=torch.tensor([0, 1, 0]))))
     assert again.fingerprint == graph.fingerprint
     assert again.labels is not None and again.labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [(EDGES.T, r"shape \(4, 2\) and the type int64"), (EDGES / 2, r"shape \(2, 4\) and the type float32")],
+)
+def test_edges_that_are_not_two_rows_of_whole_numbers_are_refused(edges: torch.Tensor, told: str) -> None:
+    with pytest.raises(GraphError, match=rf"edge_index of this Data has the {told}"):
+        read(Data(x=torch.eye(3), edge_index=edges))
+
+
+def test_edges_in_a_sparse_tensor_are_told_from_no_edges() -> None:
+    adjacency = torch.sparse_coo_tensor(EDGES.flip(0), torch.ones(4), (3, 3))
+    with pytest.raises(GraphError, match="This Data has adj_t in place of edge_index"):
+        read(Data(x=torch.eye(3), adj_t=adjacency))

@@ -35,11 +35,11 @@ from fossil.readers.planning import (
     codes_finding,
     holds_lists,
     may_be_codes,
-    minus_one_finding,
     nothing_to_fill_with,
     refuse_other_numbers,
     settled_roles,
     too_many_categories,
+    unknown_classes,
 )
 
 NUMBERS = (*MEASURED, "boolean")
@@ -121,7 +121,7 @@ class _Planning:
         if label is not None:
             counts = looks[label].counts or Counter[str]()
             classes = encode_labels(list(counts))[1]
-            findings += minus_one_finding(counts)
+            findings += unknown_classes(counts)
         # Features on disk are dense, so that a row is found without reading others.
         return LargePlan(EncodingPlan(tuple(columns), sparse=False), classes, findings)
 
@@ -148,11 +148,11 @@ class _Planning:
             look = looks.get(name)
             if look is None:
                 found[name] = "numeric"
-            elif look.present == 0:
+            elif look.told == 0:
                 found[name] = "drop"
-            elif look.truths == look.present:
+            elif look.truths == look.told:
                 found[name] = "boolean"
-            elif 2 * look.numbers > look.present:
+            elif 2 * look.numbers > look.told:
                 found[name] = "numeric"
         undecided = [name for name in self.names if name not in roles and name not in found]
         dated = [*undecided, *(name for name, role in roles.items() if role in DATES)]
@@ -163,7 +163,7 @@ class _Planning:
             for name in dated:
                 looks[name].add_dates(rows, name)
         for name in undecided:
-            found[name] = "date" if 2 * max(looks[name].dates) > looks[name].present else "categorical"
+            found[name] = "date" if 2 * max(looks[name].dates) > looks[name].told else "categorical"
         return found
 
     def _measure(self, roles: dict[str, ColumnRole], looks: dict[str, Look]) -> dict[str, Measure]:

@@ -16,7 +16,7 @@ from fossil.graph.graph import Array
 from fossil.graph.troubles import listed
 from fossil.progress import Progress
 from fossil.readers.cells import as_floats, cell_texts
-from fossil.readers.edges import EDGE_NAMES
+from fossil.readers.edges import EDGE_NAMES, no_header
 from fossil.readers.large.cells import as_integers, as_texts, cells, ids, is_integer, is_number
 from fossil.readers.large.ids import IdLookup
 from fossil.readers.large.parts import PartTable, Piece
@@ -53,10 +53,7 @@ def write_ends(
     """
     source_name, target_name, named = _ends(table)
     if not named and source_name in known and target_name in known:
-        raise GraphError(
-            f"The first line of {table.where} is an edge ({source_name}, {target_name}), not column names.",
-            remedy="Add the header line source,target.",
-        )
+        raise no_header(table.where, (source_name, target_name))
     further = {
         each: _Weights(is_number(table.header[each])) for each in table.names if each not in (source_name, target_name)
     }
@@ -92,9 +89,10 @@ def write_named(table: PartTable, folder: Path, progress: Progress) -> int:
     """Write the ids that edges name, each once and sorted, as those of all nodes; return how many there are.
 
     Raises:
-        GraphError: an id contains the NUL character, with its row.
+        GraphError: an id contains the NUL character, with its row, or the header names a node.
     """
-    ends = _ends(table)[:2]
+    first, second, named = _ends(table)
+    ends = (first, second)
     integers = all(as_integers(_named(piece, end)) is not None for piece in table.pieces(ends) for end in ends)
     known, waiting, count = np.empty(0, np.int64 if integers else "<U1"), list[Array](), 0
     for piece in table.pieces(ends):
@@ -119,6 +117,8 @@ def write_named(table: PartTable, folder: Path, progress: Progress) -> int:
         raise GraphError(
             f"{table.where} names no node: columns {ends[0]!r} and {ends[1]!r} are empty.", remedy="Check the file."
         )
+    if not named and not integers and np.isin(ends, known).any():  # see `fossil.readers.tables`
+        raise no_header(table.where, ends)
     (folder / "id_order.npy").unlink(missing_ok=True)
     with appending(folder / "ids.npy", known.dtype) as out:
         for part in blocks(len(known)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fossil.graph.graph import Array
-from fossil.readers.cells import NodeTable, as_floats, cell_texts, plain_cells, read_numbers
+from fossil.readers.cells import NodeTable, as_floats, cell_texts, is_gap, plain_cells, read_numbers
 from fossil.readers.column import ColumnPlan
 from fossil.readers.dates import order_evidence, read_dates
 from fossil.readers.planning import FEW_CODES
@@ -25,6 +25,7 @@ class Look:
         most: how many distinct texts are counted before counting is given up; None for all.
         rows: cells.
         present: those that are not empty.
+        told: those that do not say NA, null and the like either.
         truths: those that say true or false.
         numbers: those that are numbers.
         dates: those that are dates where days come first, and where months do.
@@ -36,6 +37,7 @@ class Look:
     most: int | None
     rows: int = 0
     present: int = 0
+    told: int = 0
     truths: int = 0
     numbers: int = 0
     dates: tuple[int, int] = (0, 0)
@@ -49,6 +51,7 @@ class Look:
         present = [text for text in cell_texts(cells) if text]
         self.rows += len(cells)
         self.present += len(present)
+        self.told += sum(not is_gap(text) for text in present)
         if present and not self.example:
             self.example = present[0]
         self.truths += sum(text.lower() in ("true", "false") for text in present)

@@ -152,9 +152,11 @@ def table_parts(
         alone: whether edges will do without a node table, which is None then.
 
     Raises:
-        GraphError: one of them is missing, or there are several.
+        GraphError: one of them is missing, or no table, or there are several.
     """
     folder = source if source.is_dir() else source.parent
+    if not source.is_dir():
+        _files(source)  # what is no table is told before what is missing beside it
     edges = edges or _only(folder, "edges")
     if source.is_dir():
         nodes = _only(folder, "nodes")

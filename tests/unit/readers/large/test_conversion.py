@@ -148,7 +148,7 @@ BAD: list[tuple[Callable[[Path], None], str]] = [
     (weights, r"numbers that differ between edges: 'weight' \(for example 0\.5 and "),
     (lists, r"Column 'vector' of .*nodes holds lists"),
     (free_text, r"Column 'note' of .*nodes is text with .* distinct values"),
-    (decimal_commas, r"Column 'height' of .*nodes holds numbers with a comma or a per cent sign .for example '1,50'"),
+    (decimal_commas, r"Column 'height' of .*nodes holds numbers with a comma, gaps .* such as % .for example '1,50'"),
     (no_edges, r"has no table of the edges"),
     (no_nodes, r"has no table of the nodes.* or take the nodes from the edges with structural_features=True"),
     (other_file, r"readme\.txt is no table that can be converted"),
@@ -165,6 +165,13 @@ def test_bad_input_is_told_with_file_and_row_and_leaves_nothing(
     assert re.search(said, str(caught.value)), caught.value
     assert caught.value.remedy
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["town.graphml", "town.npz"])
+def test_a_file_that_is_no_table_is_told_before_what_is_missing_beside_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(GraphError, match=rf"{name} is no table that can be converted"):
+        convert(tmp_path / name, tmp_path / "out")
 
 
 def test_text_columns_are_held_to_as_many_categories_as_small_tables(folder: Path, tmp_path: Path) -> None:
