@@ -578,6 +578,42 @@ PLANTED: tuple[Planted, ...] = (
         "scored.vectors.astype(np.float64)", "scored.vectors", ("tests/unit/evaluation/test_outside_vectors.py",),
     ),
     Planted(
+        "exported classes among the numbers of a vector", "src/fossil/evaluation/vectors.py",
+        'f"label|task_.*|fusion|', 'f"fusion|', ("tests/unit/evaluation/test_outside_vectors.py",),
+    ),
+    Planted(
+        "a column that is the class among the numbers of a vector", "src/fossil/evaluation/vectors.py",
+        "    if columns:\n", "    if False:\n", ("tests/unit/evaluation/test_outside_vectors.py",),
+    ),
+    Planted(
+        "a matrix saved by columns read by rows", "src/fossil/readers/npz.py",
+        'sp.csr_array(_csr(arrays, "", (columns, rows)).T)', '_csr(arrays, "", (rows, columns))',
+        ("tests/unit/readers/test_npz.py",),
+    ),
+    Planted(
+        "any published split in the fingerprint", "src/fossil/runs/config.py",
+        'name = getattr(settings, "split", "")', 'name = next(iter(graph.published_splits), "")',
+        ("tests/unit/runs/test_config.py",),
+    ),
+    Planted(
+        "any of equal neighbours", "src/fossil/neighbours/base.py",
+        "(similarities >= least).sum(axis=1) > k", "(similarities > least).sum(axis=1) > k",
+        ("tests/unit/neighbours/test_exact.py",),
+    ),
+    Planted(
+        "weights of little agreement without a length", _AGREEMENT,
+        "torch.where(short, (counted / greatest) ** sharpness, trusted)", "counted**sharpness",
+        ("tests/unit/nn/test_agreement.py",),
+    ),
+    Planted(
+        "a search that dwells on the best", "src/fossil/studies/search.py",
+        "by_chance=repeats > 0", "by_chance=False", _SEARCH,
+    ),
+    Planted(
+        "a setting with a voice for each time it was proposed", "src/fossil/studies/search.py",
+        "    if not before.is_complete:", "    if True:", _SEARCH,
+    ),
+    Planted(
         "rows on other published splits compared", "src/fossil/evaluation/evaluate.py",
         "if protocol.split in PUBLISHED:", "if False:", _SCORING,
     ),
@@ -703,7 +739,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "proposals that depend on when the search was begun", "src/fossil/studies/search.py",
-        'seed=derive(plan.seed, "search", number, name) % 2**32', "seed=None", _SEARCH,
+        'seed = derive(plan.seed, "search", number, name) % 2**32', "seed = None", _SEARCH,
     ),
     Planted(
         "the best trial taken from those over the limits", "src/fossil/studies/trials.py",
