@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fossil.errors import GraphError
-from fossil.graph.findings import Finding, Treatment
+from fossil.graph.findings import Finding, Treatment, counted
 from fossil.graph.graph import Array, Features, Graph
 from fossil.graph.published import NOWHERE
 from fossil.graph.troubles import Troubles
@@ -91,7 +91,7 @@ class _Oddities:
         examples = tuple(dict.fromkeys(str(self.ids[i]) for i in nodes[:20]))[:3]
         if done == "refused":
             self._troubles.add(
-                f"{self.name} has {len(nodes):,} {kind} (for example {', '.join(examples)}), which are refused.",
+                f"{self.name} has {counted(len(nodes), kind)} (for example {', '.join(examples)}), to be refused.",
                 remedy="Mend the input or choose another treatment.",
             )
         self.findings.append(Finding(kind, len(nodes), done, examples))

@@ -21,6 +21,8 @@ from fossil.storage import writing
 ROWS_AT_ONCE = 1 << 20
 """How many rows are worked on at once where nothing else bounds them."""
 
+_BYTES_AT_ONCE = 1 << 26
+
 
 class Appended:
     """An array that grows by blocks of rows.
@@ -115,6 +117,15 @@ def blocks(rows: int, at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """
     for first in range(0, rows, at_once):
         yield slice(first, min(first + at_once, rows))
+
+
+def rows_at_once(itemsize: int) -> int:
+    """Return how many rows of so many bytes are worked on at once: one long id makes all of them wide.
+
+    >>> rows_at_once(8), rows_at_once(1 << 20)
+    (1048576, 64)
+    """
+    return max(1, min(ROWS_AT_ONCE, _BYTES_AT_ONCE // itemsize))
 
 
 def index_dtype(largest: int) -> np.dtype[Any]:

@@ -64,8 +64,8 @@ def channels_of(graph: Graph, names: Iterable[str] | None = None) -> tuple[Chann
         FossilWarning: the graph does not have some of them, which are left out.
     """
     has = _DIRECTED if graph.is_directed else _UNDIRECTED if graph.num_edges else ("identity",)
-    asked = has if names is None else check_channels(names)
-    missing, found = [name for name in asked if name not in has], [name for name in asked if name in has]
+    wanted = has if names is None else check_channels(names)
+    missing, found = [name for name in wanted if name not in has], [name for name in wanted if name in has]
     what = "directed" if graph.is_directed else "undirected" if graph.num_edges else "without edges"
     lacks = f"{graph.name} is {what} and has no channel {', '.join(missing)}"
     if not found:
@@ -94,13 +94,13 @@ def check_channels(names: Iterable[str]) -> tuple[str, ...]:
     >>> check_channels(["low", "identity", "low"])
     ('low', 'identity')
     """
-    asked = tuple(dict.fromkeys(names))
-    for name in asked:
+    distinct = tuple(dict.fromkeys(names))
+    for name in distinct:
         if name not in CHANNELS:
             raise SettingError(f"Unknown channel {name!r}.", remedy=nearest(str(name), CHANNELS))
-    if not asked:
+    if not distinct:
         raise SettingError("There is no channel to take.", remedy=f"Known names: {', '.join(CHANNELS)}.")
-    return asked
+    return distinct
 
 
 def called_for(graph: Graph) -> tuple[Channel, ...]:
@@ -117,6 +117,15 @@ def reference_channels(channels: Iterable[Channel]) -> tuple[Channel, ...]:
     """Return all channels that a graph with these ones has: agreement is measured among them, whichever are used."""
     directed = any(channel.operator in ("out", "in") for channel in channels)
     return tuple(CHANNELS[name] for name in (_DIRECTED if directed else _UNDIRECTED))
+
+
+def operators_of(channels: Iterable[Channel]) -> tuple[str, ...]:
+    """Return the names of the operators that some channels take a hop along, each once.
+
+    >>> operators_of([CHANNELS["identity"], CHANNELS["low"], CHANNELS["low2"]])
+    ('low',)
+    """
+    return tuple(dict.fromkeys(channel.operator for channel in channels if channel.hops))
 
 
 def operator(adjacency: sp.csr_array, name: str) -> sp.csr_array:

@@ -235,7 +235,8 @@ def check_shapes(folder: Path, arrays: Mapping[str, Array]) -> None:
     wanted["features"] = (nodes, arrays["features"].shape[-1])
     wrong = [name for name, shape in wanted.items() if name in arrays and arrays[name].shape != shape]
     wrong += ["features"] * (arrays["features"].dtype.name not in FEATURE_TYPES)
-    wrong += [way for way in ("out_indptr", "in_indptr") if way in arrays and int(arrays[way][-1]) != edges]
+    ends = {way: arrays[way][-1:].tolist() for way in ("out_indptr", "in_indptr") if way in arrays}
+    wrong += [way for way, end in ends.items() if end != [edges]]
     if wrong:
         raise GraphError(
             f"The arrays of {folder} do not fit together: {', '.join(dict.fromkeys(wrong))} of {nodes:,} nodes and "

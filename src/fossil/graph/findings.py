@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from fossil.settings import Settings, setting
+
+# A kind of oddity begins with what it counts, in the plural.
+_COUNTED = re.compile(r"((?:\w+ ){0,2}?(?:edge|loop|node|row|cell|column|feature|weight|task))s\b")
+_SINGULAR = {
+    "edges that name": "edge that names",
+    "edges without their": "edge without its",
+    "unknown categories": "unknown category",
+}
 
 Missing: TypeAlias = Literal["refuse", "mean", "median", "most_frequent", "zero"]
 
@@ -29,7 +38,23 @@ class Finding:
 
     def __str__(self) -> str:
         shown = f" (for example {', '.join(self.examples)})" if self.examples else ""
-        return f"{self.count:,} {self.kind}: {self.done}{shown}"
+        return f"{counted(self.count, self.kind)}: {self.done}{shown}"
+
+
+def counted(count: int, kind: str) -> str:
+    """Return how many there are of a kind of oddity, in the singular where it is one.
+
+    >>> counted(1200, "isolated nodes"), counted(1, "self loops"), counted(1, "edges that name unknown nodes")
+    ('1,200 isolated nodes', '1 self loop', '1 edge that names unknown nodes')
+    """
+    if count == 1:
+        plural = next((start for start in _SINGULAR if kind.startswith(start)), None)
+        found = _COUNTED.match(kind)
+        if plural is not None:
+            kind = _SINGULAR[plural] + kind.removeprefix(plural)
+        elif found is not None:
+            kind = found[1] + kind[found.end() :]
+    return f"{count:,} {kind}"
 
 
 class Treatment(Settings):
@@ -45,7 +70,7 @@ class Treatment(Settings):
         "from those that point to it (reverse)",
         origin="the released code trains on the files as they are",
     )
-    unknown_edges: Literal["refuse", "drop"] = setting("refuse", "edges that name a node which the node table has not")
+    unknown_edges: Literal["refuse", "drop"] = setting("refuse", "edges that name a node missing from the node table")
     edge_weights: Literal["refuse", "ignore"] = setting(
         "refuse", "numbers that differ between edges, which no method uses"
     )

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from fossil.errors import GraphError
 from fossil.graph.blocks import appending, blocks, index_dtype, mapped
+from fossil.graph.content import check_content
 from fossil.graph.disk import (
     FORMAT_KEY,
     FORMAT_VERSION,
@@ -39,6 +40,7 @@ def seal(
     feature_names: Sequence[str] = (),
     findings: Sequence[Finding] = (),
     about: Mapping[str, Any] | None = None,
+    check: bool = True,
     progress: Progress = silent,
 ) -> DiskGraph:
     """Write the manifest of a folder whose arrays are all there (`appending`), and open it.
@@ -52,17 +54,20 @@ def seal(
         feature_names: of each column of the features.
         findings: what was noticed about the graph.
         about: what else to keep in the manifest, such as where the graph comes from.
+        check: look at every number first; not needed where the arrays were made from a graph that was looked at.
         progress: is told which share of the arrays has been read for their digests.
 
     Raises:
-        GraphError: the arrays do not fit together, or two nodes have one id.
+        GraphError: the arrays are not those of one graph, or two nodes have one id.
         RunError: the folder cannot be written.
     """
-    if not (folder / "id_order.npy").exists():
+    if check or not (folder / "id_order.npy").exists():
         write_order(folder)
     names = [part for part in (*REQUIRED, *OPTIONAL) if (folder / f"{part}.npy").exists()]
     arrays = {part: mapped(folder / f"{part}.npy") for part in names}
     check_shapes(folder, arrays)
+    if check:
+        check_content(folder, arrays, feature_names, label_names)
     done, every = 0, max(1, sum(array.nbytes for array in arrays.values()))
 
     def read(size: int) -> None:
@@ -120,6 +125,7 @@ def write_disk_graph(folder: Path, graph: Graph, dtype: str = "float32") -> Disk
         label_names=graph.label_names,
         feature_names=graph.feature_names,
         findings=graph.findings,
+        check=False,
     )
 
 

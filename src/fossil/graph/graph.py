@@ -91,7 +91,7 @@ class Graph:
         else:
             parts["features"] = _frozen(_as_float32(np.asarray(self.features)))
         if self.labels is not None:
-            parts["labels"] = _frozen(_class_numbers(np.asarray(self.labels), len(self.label_names)))
+            parts["labels"] = _frozen(class_numbers(np.asarray(self.labels), len(self.label_names)))
         splits = checked(self.published_splits, self.num_nodes)
         parts["published_splits"] = {name: _frozen(found) for name, found in splits.items()}
         return parts
@@ -237,7 +237,16 @@ def _as_float32(array: Array) -> Array:
         return np.ascontiguousarray(array, np.float32)
 
 
-def _class_numbers(labels: Array, names: int) -> Array:
+def class_numbers(labels: Array, names: int) -> Array:
+    """Return labels of N nodes as int64.
+
+    Args:
+        labels: class numbers, -1 where unknown.
+        names: how many classes have a name.
+
+    Raises:
+        GraphError: they are no class numbers.
+    """
     if labels.dtype.kind not in "iubf" or not (labels == np.floor(labels)).all():
         raise GraphError(f"Labels of type {labels.dtype} are not class numbers.", remedy=_NUMBER_CLASSES)
     lowest, highest = (labels.min(initial=0), labels.max(initial=0))

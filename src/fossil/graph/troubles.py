@@ -22,7 +22,7 @@ class TroublesError(GraphError):
         lines = [f"  {number}. {part.what} {part.remedy}" for number, part in enumerate(parts, start=1)]
         more = [f"  ... and {len(lines) - _LONGEST_LIST:,} more"] if len(lines) > _LONGEST_LIST else []
         super().__init__(
-            "\n".join([f"{name} has {len(parts):,} troubles:", *lines[:_LONGEST_LIST], *more]),
+            "\n".join([f"{name} has {len(parts):,} problems:", *lines[:_LONGEST_LIST], *more]),
             remedy="Each line ends with its own.",
         )
         self.parts = tuple(parts)

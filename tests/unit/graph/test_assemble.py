@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from fossil.errors import GraphError
 from fossil.graph.assemble import RawGraph, assemble, encode_labels
-from fossil.graph.findings import Treatment
+from fossil.graph.findings import Finding, Treatment
 from fossil.graph.graph import Graph
 
 
@@ -75,15 +75,34 @@ def test_dropped_nodes_leave_every_array(choice: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"self_loops": "refuse"}, r"1 self loops \(for example a\)"),
+        ({"self_loops": "refuse"}, r"1 self loop \(for example a\), to be refused"),
         ({"duplicates": "refuse"}, "2 duplicate edges"),
-        ({"isolated": "refuse"}, r"1 isolated nodes \(for example e\)"),
-        ({"zero_features": "refuse"}, "1 zero feature rows"),
+        ({"isolated": "refuse"}, r"1 isolated node \(for example e\)"),
+        ({"zero_features": "refuse"}, "1 zero feature row "),
     ],
 )
 def test_refusals_name_an_example(choice: dict[str, str], message: str) -> None:
     with pytest.raises(GraphError, match=message):
         assemble(odd_graph(), Treatment.build(choice))
+
+
+@pytest.mark.parametrize(
+    ("kind", "one"),
+    [
+        ("isolated nodes", "1 isolated node"),
+        ("zero feature rows", "1 zero feature row"),
+        ("edges without their reverse in the file", "1 edge without its reverse in the file"),
+        ("edges that name unknown nodes", "1 edge that names unknown nodes"),
+        ("unknown categories in column 'nodes'", "1 unknown category in column 'nodes'"),
+        ("empty cells in column 'edges'", "1 empty cell in column 'edges'"),
+        ("unnamed index column of the edges", "1 unnamed index column of the edges"),
+        ("index of the nodes", "1 index of the nodes"),
+        ("edge weights", "1 edge weight"),
+    ],
+)
+def test_one_of_a_kind_is_told_in_the_singular(kind: str, one: str) -> None:
+    assert str(Finding(kind, 1, "kept")) == f"{one}: kept"
+    assert str(Finding(kind, 2000, "kept")) == f"2,000 {kind}: kept"
 
 
 def test_impossible_graphs() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import pytest
 import scipy.sparse as sp
 
 from fossil.errors import GraphError, RunError
+from fossil.graph import lookup
 from fossil.graph.blocks import appending, mapped
 from fossil.graph.disk import DiskGraph
 from fossil.graph.folder import seal, write_csr, write_disk_graph
 from fossil.graph.graph import Graph
-from fossil.graph.lookup import as_keys, rows_of
+from fossil.graph.lookup import as_keys, repeated_ids, rows_of
 from fossil.storage import read_json, write_json
 
 DIRECTED = sp.csr_array(np.array([[0, 1, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]], np.float32))
@@ -49,7 +51,7 @@ def test_nothing_is_loaded_when_a_folder_is_opened(tmp_path: Path) -> None:
     assert "adjacency" not in vars(disk)
 
 
-@pytest.mark.parametrize("ids", [["b", "ä", "a", "c"], ["30", "4", "100", "-7"], ["0", "1", "2", "3"]])
+@pytest.mark.parametrize("ids", [["bee", "ä", "a", "c"], ["30", "4", "100", "-7"], ["0", "1", "2", "3"]])
 def test_rows_are_found_by_id(tmp_path: Path, ids: list[str]) -> None:
     texts = np.asarray(ids)
     numbers = texts.astype(np.int64) if ids[0].isdigit() else texts
@@ -58,7 +60,7 @@ def test_rows_are_found_by_id(tmp_path: Path, ids: list[str]) -> None:
     disk = write_disk_graph(tmp_path / "g", whole)
     asked = [ids[2], ids[0], ids[0], ids[3]]
     assert disk.rows(asked).tolist() == whole.rows(asked).tolist() == [2, 0, 0, 3]
-    for stranger in ("zz", "", "04", "1.0", "99999999999999999999"):
+    for stranger in ("zz", "", "04", "1.0", "99999999999999999999", f"{ids[2]}\0", f"{ids[2]}\0\0"):
         assert (stranger in disk) == (stranger in whole) is False
     with pytest.raises(GraphError, match="'zz' is not in graph"):
         disk.rows(["zz"])
@@ -72,6 +74,19 @@ def test_a_search_for_many_ids_agrees_with_a_dictionary() -> None:
     position = {key: row for row, key in enumerate(ids.tolist())}
     assert rows_of(keys, ids, order).tolist() == [position.get(key, -1) for key in keys.tolist()]
     assert rows_of(as_keys(["x", str(ids[5])], ids.dtype), ids, order).tolist() == [-1, 5]
+
+
+def test_the_first_repeats_are_found_without_keeping_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = np.zeros(2_000_000, np.int64)
+    ids[:1000] = np.arange(1000, 2000)
+    ids[[40, 700_000]] = ids[7]
+    monkeypatch.setattr(lookup, "rows_at_once", lambda itemsize: 10_000)
+    order = np.argsort(ids, kind="stable")
+    tracemalloc.start()
+    found = repeated_ids(ids, order)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == [40, *range(1001, 1020)] and most < 2_000_000
 
 
 def test_features_may_be_half_precision(tmp_path: Path) -> None:

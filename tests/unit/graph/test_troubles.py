@@ -34,7 +34,7 @@ def test_several_are_told_line_by_line_with_their_remedies() -> None:
     with pytest.raises(TroublesError) as caught:
         outer.raise_any()
     first, *lines = caught.value.what.splitlines()
-    assert first == "town has 4 troubles:" and caught.value.remedy
+    assert first == "town has 4 problems:" and caught.value.remedy
     assert lines == [f"  {number + 1}. Trouble {number}. Remedy {number}." for number in range(4)]
 
 
@@ -42,7 +42,7 @@ def test_a_message_has_an_end() -> None:
     troubles = Troubles("town")
     for number in range(1000):
         troubles.add(f"Trouble {number}.", remedy="Mend it.")
-    with pytest.raises(TroublesError, match=r"town has 1,000 troubles:") as caught:
+    with pytest.raises(TroublesError, match=r"town has 1,000 problems:") as caught:
         troubles.raise_any()
     assert len(caught.value.what.splitlines()) < 30 and caught.value.what.endswith("... and 980 more")
 

@@ -78,12 +78,12 @@ def test_everything_wrong_with_two_tables_is_in_one_message(tmp_path: Path) -> N
         ("'weight' (for example 1 and 2)", "--edge-weights ignore"),
     ):
         assert any(part in line and remedy in line for line in lines), part
-    assert len(lines) == 9 and lines[0] == f"{tmp_path.name} has 8 troubles:"
+    assert len(lines) == 9 and lines[0] == f"{tmp_path.name} has 8 problems:"
 
 
 def test_malformed_rows_of_both_tables_are_in_one_message(tmp_path: Path) -> None:
     folder = write(tmp_path, nodes="id,x\na\nb,1\n", edges="source,target\na,b,c\n")
-    with pytest.raises(GraphError, match=r"2 troubles:(.|\n)*line 2 has 1(.|\n)*line 2 has 3"):
+    with pytest.raises(GraphError, match=r"2 problems:(.|\n)*line 2 has 1(.|\n)*line 2 has 3"):
         read_graph(folder)
 
 

@@ -109,7 +109,7 @@ def test_every_trouble_of_a_table_is_in_one_message() -> None:
     with pytest.raises(GraphError) as caught:
         plan_columns(nodes, ColumnChoices(roles={"agee": "drop", "wehn": "drop"}, label="clas"))
     lines = caught.value.what.splitlines()
-    assert lines[0] == "nodes.csv has 7 troubles:"
+    assert lines[0] == "nodes.csv has 7 problems:"
     parts = ("'agee'", "'wehn'", "'clas'", "'old' (line 4)", "'age' in nodes.csv is empty (line 3)", "'when'", "lists")
     assert len(lines) == 8 and all(any(part in line for line in lines) for part in parts)
 

@@ -25,9 +25,10 @@ from fossil.readers.column import ColumnPlan
 from fossil.readers.encoding import EncodingPlan
 from fossil.readers.large import sorting
 from fossil.readers.large.columns import LargePlan, plan_large
-from fossil.readers.large.edges import SOURCE, TARGET, oddity, write_ends, write_named
+from fossil.readers.large.edges import SOURCE, TARGET, oddity, write_ends
 from fossil.readers.large.features import Structure, write_features, write_structure, write_structure_alone
 from fossil.readers.large.ids import IdLookup, id_column, write_ids
+from fossil.readers.large.named import write_named
 from fossil.readers.large.parts import PartTable, arrow, table_parts
 from fossil.readers.large.stages import Stages, as_json, check_folder, check_room, from_json, identity, refuse_change
 from fossil.readers.planning import ColumnChoices
@@ -217,6 +218,7 @@ class _Work:
         )
         self.progress("manifest", 0.0)
         last_look()
+        self.stages.drop_arrays()  # who is stopped from here on leaves no more than records behind
         write_json(folder / ENCODING, large.plan.to_json())
         seal(
             folder,
@@ -224,6 +226,7 @@ class _Work:
             label_names=large.label_names,
             feature_names=(*large.plan.feature_names, *(column.name for column in large.plan.structural)),
             findings=findings,
+            check=False,
             progress=partial(self.progress, "manifest"),
         )
 
@@ -360,10 +363,11 @@ class _Work:
         folder, ids = self.stages.folder, mapped(self.stages.folder / "ids.npy")
         progress = partial(self.progress, "features")
         structure = Structure(large.plan.structural, self.stages.scratch)
+        findings = tuple[Finding, ...]()
         if self.nodes is None:
-            write_structure_alone(structure, ids, folder, self.dtype, progress)
-            return {"findings": [], "zeros": []}
-        findings, zeros, first = write_features(self.nodes, large, structure, ids, folder, self.dtype, progress)
+            zeros, first = write_structure_alone(structure, ids, folder, self.dtype, progress)
+        else:
+            findings, zeros, first = write_features(self.nodes, large, structure, ids, folder, self.dtype, progress)
         done = {"keep": "kept", "refuse": "refused"}[self.treatment.zero_features]
         refused = self.treatment.zero_features == "refuse"
         found = oddity(self.name, "zero feature rows", zeros, first, self._id_of, done, refused)

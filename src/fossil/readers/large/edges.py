@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fossil.errors import GraphError
-from fossil.graph.blocks import appending, blocks, index_dtype
-from fossil.graph.findings import Finding, Treatment
+from fossil.graph.blocks import appending, index_dtype
+from fossil.graph.findings import Finding, Treatment, counted
 from fossil.graph.graph import Array
 from fossil.graph.troubles import listed
 from fossil.progress import Progress
 from fossil.readers.cells import as_floats, cell_texts
 from fossil.readers.edges import EDGE_NAMES, no_header
-from fossil.readers.large.cells import as_integers, as_texts, cells, ids, is_integer, is_number
+from fossil.readers.large.cells import as_texts, cells, ids, is_number
 from fossil.readers.large.ids import IdLookup
 from fossil.readers.large.parts import PartTable, Piece
 from fossil.readers.weights import weight_findings
 
 SOURCE, TARGET = "source.npy", "target.npy"
-_IDS_AT_ONCE = 1 << 22
 
 
 def write_ends(
@@ -51,7 +49,7 @@ def write_ends(
     Raises:
         GraphError: no header, weights, edges that name unknown nodes, or refused self loops; with file and row.
     """
-    source_name, target_name, named = _ends(table)
+    source_name, target_name, named = edge_ends(table)
     if not named and source_name in known and target_name in known:
         raise no_header(table.where, (source_name, target_name))
     further = {
@@ -85,56 +83,7 @@ def write_ends(
     return sources.rows, tuple(findings)
 
 
-def write_named(table: PartTable, folder: Path, progress: Progress) -> int:
-    """Write the ids that edges name, each once and sorted, as those of all nodes; return how many there are.
-
-    Raises:
-        GraphError: an id contains the NUL character, with its row, or the header names a node.
-    """
-    first, second, named = _ends(table)
-    ends = (first, second)
-    integers = all(as_integers(_named(piece, end)) is not None for piece in table.pieces(ends) for end in ends)
-    known, waiting, count = np.empty(0, np.int64 if integers else "<U1"), list[Array](), 0
-    for piece in table.pieces(ends):
-        for end in ends:
-            given = _named(piece, end)
-            found = as_integers(given) if integers else np.asarray(as_texts(given), dtype=np.str_)
-            assert found is not None
-            if not integers and any("\0" in text for text in as_texts(given)):
-                row = next(row for row, text in enumerate(as_texts(ids(piece.columns[end]))) if "\0" in text)
-                raise GraphError(
-                    f"Column {end!r} of {table.where} has an id with the NUL character "
-                    f"({table.places([piece.first + row], 1)}).",
-                    remedy="Remove it.",
-                )
-            waiting.append(np.unique(found))
-            count += len(waiting[-1])
-        if count > max(len(known), _IDS_AT_ONCE):  # so that every id is sorted a few times, and not with every piece
-            known, waiting, count = np.unique(np.concatenate([known, *waiting])), [], 0
-        progress(piece.share)
-    known = np.unique(np.concatenate([known, *waiting]))
-    if len(known) == 0:
-        raise GraphError(
-            f"{table.where} names no node: columns {ends[0]!r} and {ends[1]!r} are empty.", remedy="Check the file."
-        )
-    if not named and not integers and np.isin(ends, known).any():  # see `fossil.readers.tables`
-        raise no_header(table.where, ends)
-    (folder / "id_order.npy").unlink(missing_ok=True)
-    with appending(folder / "ids.npy", known.dtype) as out:
-        for part in blocks(len(known)):
-            out.append(known[part])
-    return len(known)
-
-
-def _named(piece: Piece, end: str) -> Any:
-    """Return the ids at one end of the edges in a piece; an empty cell names no node."""
-    given = ids(piece.columns[end])
-    return (
-        given if is_integer(str(given.type)) else given.filter(np.asarray([bool(text) for text in given.to_pylist()]))
-    )
-
-
-def _ends(table: PartTable) -> tuple[str, str, bool]:
+def edge_ends(table: PartTable) -> tuple[str, str, bool]:
     """Return the two columns that are the ends of edges, and whether their names say so."""
     if len(table.names) < 2:
         raise GraphError(
@@ -206,7 +155,7 @@ def oddity(
     examples = tuple(dict.fromkeys(map(name_of, rows[:20])))[:3]
     if refused:
         raise GraphError(
-            f"{name} has {count:,} {kind} (for example {', '.join(examples)}), which are refused.",
+            f"{name} has {counted(count, kind)} (for example {', '.join(examples)}), to be refused.",
             remedy="Mend the input or choose another treatment.",
         )
     return (Finding(kind, count, done, examples),)

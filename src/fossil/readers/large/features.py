@@ -47,15 +47,33 @@ class Structure:
         return np.stack(scaled, axis=1) if scaled else np.empty((last - first, 0))
 
 
-def write_structure_alone(structure: Structure, ids: Array, folder: Path, dtype: str, progress: Progress) -> None:
-    """Write the features of nodes that have no table, and tell which share is done."""
-    names = STRUCTURAL_NAMES
+class _Zeros:
+    """The rows in which all features are zero: how many, and the first of them."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, list[int]()
+
+    def add(self, block: Array, first: int) -> None:
+        """Count those among the next rows, of which the first is row `first`."""
+        empty = np.flatnonzero(~block.any(axis=1))
+        self.count += len(empty)
+        self.first += (first + empty[: 20 - len(self.first)]).tolist()
+
+
+def write_structure_alone(
+    structure: Structure, ids: Array, folder: Path, dtype: str, progress: Progress
+) -> tuple[int, list[int]]:
+    """Write the features of nodes without a table, and tell which share is done; return the rows that are zero."""
+    names, zeros = STRUCTURAL_NAMES, _Zeros()
     (folder / "labels.npy").unlink(missing_ok=True)
     with appending(folder / "features.npy", dtype, (len(names),)) as out:
         for part in blocks(len(ids)):
             rows = NodeTable("the edges", ids[part], {}, lines=range(part.start, part.stop), unit="node")
-            out.append(_as_type(structure.rows(part.start, part.stop), dtype, rows, names))
+            block = _as_type(structure.rows(part.start, part.stop), dtype, rows, names)
+            zeros.add(block, part.start)
+            out.append(block)
             progress(part.stop / len(ids))
+    return zeros.count, zeros.first
 
 
 def write_features(
@@ -87,9 +105,10 @@ def write_features(
     label = plan.label_column
     number = {name: place for place, name in enumerate(large.label_names)}
     found: list[dict[str, Finding]] = [{} for _ in used]
-    zeros, first_zeros = 0, list[int]()
+    zeros = _Zeros()
     (folder / "labels.npy").unlink(missing_ok=True)
-    wanted = [*used, *([label] if label is not None else [])]
+    # Where all features come from the edges, the ids tell what rows there are.
+    wanted = [*used, *([label] if label is not None else [])] or [plan.columns[0].name]
     names = (*plan.feature_names, *(column.name for column in plan.structural))
     with ExitStack() as files:
         out = files.enter_context(appending(folder / "features.npy", dtype, (len(names),)))
@@ -101,14 +120,12 @@ def write_features(
                 _gather(each, more)
             beside = structure.rows(piece.first, piece.first + piece.rows)
             block = _as_type(np.hstack([features, beside]), dtype, rows, names)
-            empty = np.flatnonzero(~block.any(axis=1))
-            zeros += len(empty)
-            first_zeros += (piece.first + empty[: 20 - len(first_zeros)]).tolist()
+            zeros.add(block, piece.first)
             out.append(block)
             if classes is not None and label is not None:
                 classes.append(np.asarray([number.get(text, -1) for text in cell_texts(rows.columns[label])], np.int64))
             progress(piece.share)
-    return tuple(finding for each in found for finding in each.values()), zeros, first_zeros
+    return tuple(finding for each in found for finding in each.values()), zeros.count, zeros.first
 
 
 def _gather(found: dict[str, Finding], more: tuple[Finding, ...]) -> None:

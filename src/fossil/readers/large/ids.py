@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from fossil.errors import GraphError, nearest
-from fossil.graph.blocks import appending, blocks, index_dtype, mapped
+from fossil.graph.blocks import Appended, appending, blocks, index_dtype, mapped, rows_at_once
 from fossil.graph.findings import Finding
 from fossil.graph.graph import Array
-from fossil.graph.lookup import as_keys, repeated_ids
+from fossil.graph.lookup import as_keys, possible, repeated_ids
 from fossil.graph.troubles import listed
 from fossil.progress import Progress
 from fossil.readers.large.cells import as_integers, as_texts, ids
 from fossil.readers.large.parts import PartTable
+from fossil.readers.large.stages import check_room
 from fossil.readers.planning import ColumnChoices
 from fossil.readers.tables import ID_NAMES
 
@@ -50,7 +51,7 @@ def write_ids(table: PartTable, name: str, folder: Path, scratch: Path, progress
     Raises:
         GraphError: ids that are empty, contain the NUL character, or are given more than once, with their rows.
     """
-    integers, width, nodes, unusable, bad = True, 1, 0, 0, list[int]()
+    integers, longest, nodes, unusable, bad = True, (1, 0), 0, 0, list[int]()
     for piece in table.pieces([name]):
         given = ids(piece.columns[name])
         nodes += piece.rows
@@ -60,31 +61,43 @@ def write_ids(table: PartTable, name: str, folder: Path, scratch: Path, progress
             wrong = [piece.first + row for row, text in enumerate(texts) if not text or "\0" in text]
             unusable += len(wrong)
             bad += wrong[: 3 - len(bad)]
-            width = max(width, max(map(len, texts), default=1))
+            here = max(range(len(texts)), key=lambda row: len(texts[row]))
+            longest = max(longest, (len(texts[here]), -(piece.first + here)))
         else:
-            width = max(width, 20)
+            longest = max(longest, (20, -piece.first))
     if unusable:
         raise GraphError(
             f"{unusable:,} row{'s have' if unusable > 1 else ' has'} no usable node id in {table.where} "
             f"({table.places(bad, unusable)}).",
             remedy=f"Fill column {name!r} there, or remove the row{'s' if unusable > 1 else ''}.",
         )
-    with appending(folder / "ids.npy", np.int64 if integers else f"<U{width}") as out:
+    width, row = longest[0], -longest[1]
+    dtype = np.dtype(np.int64 if integers else f"<U{width}")
+    wide = "" if integers else f", each as wide as the longest ({width:,} letters, {table.places([row], 1)}),"
+    check_room(folder, nodes * dtype.itemsize, f"The ids{wide}")
+    with appending(folder / "ids.npy", dtype) as out:
         for piece in table.pieces([name]):
             given = ids(piece.columns[name])
-            numbers = as_integers(given) if integers else None
-            out.append(np.asarray(as_texts(given), dtype=np.str_) if numbers is None else numbers)
+            append_ids(out, as_integers(given) if integers else as_texts(given), dtype)
             progress(out.rows / nodes)
     _write_sorted(table, name, folder, scratch)
     return nodes
 
 
+def append_ids(out: Appended, given: Any, dtype: np.dtype[Any]) -> None:
+    """Write ids, numbers or texts, as an array of their type; of wide ones a few at a time."""
+    for part in blocks(len(given), rows_at_once(dtype.itemsize)):
+        out.append(np.asarray(given[part], dtype))
+
+
 def _write_sorted(table: PartTable, name: str, folder: Path, scratch: Path) -> None:
     """Write the order of the ids, and for the edges the ids in it, where it is not that of the rows."""
     known = mapped(folder / "ids.npy")
+    some = rows_at_once(known.itemsize)
     (folder / "id_order.npy").unlink(missing_ok=True)
     if all(
-        (known[part.start : part.stop] < known[part.start + 1 : part.stop + 1]).all() for part in blocks(len(known) - 1)
+        (known[part.start : part.stop] < known[part.start + 1 : part.stop + 1]).all()
+        for part in blocks(len(known) - 1, some)
     ):
         return
     order = np.argsort(known, kind="stable")
@@ -100,7 +113,7 @@ def _write_sorted(table: PartTable, name: str, folder: Path, scratch: Path) -> N
         for part in blocks(len(known)):
             out.append(order[part])
     with appending(scratch / SORTED, known.dtype) as out:
-        for part in blocks(len(known)):
+        for part in blocks(len(known), some):
             out.append(known[order[part]])
 
 
@@ -122,29 +135,25 @@ class IdLookup:
     def rows(self, column: Any) -> Array:
         """Return the row of each id in an Arrow array (int64), -1 where no node has it."""
         given = ids(column)
-        if self._ids.dtype.kind == "i":
-            numbers = as_integers(given)
-            return self._rows(as_keys(as_texts(given), self._ids.dtype) if numbers is None else numbers)
-        return self._rows(np.asarray(as_texts(given), dtype=np.str_))
+        dtype = self._ids.dtype
+        numbers = as_integers(given) if dtype.kind == "i" else None
+        if numbers is not None:
+            return self._rows(numbers)
+        texts = as_texts(given)
+        parts = blocks(len(texts), rows_at_once(dtype.itemsize))
+        return np.concatenate([np.empty(0, np.int64), *(self._rows(as_keys(texts[part], dtype)) for part in parts)])
 
     def _rows(self, keys: Array) -> Array:
         found = np.full(len(keys), -1, np.int64)
         if keys.dtype == object:
-            possible = np.asarray([key is not None for key in keys], dtype=bool)
-            found[possible] = self._rows(keys[possible].astype(np.int64))
+            can, known = possible(keys, self._ids.dtype)
+            found[can] = self._rows(known)
             return found
         if self._counts:
             first = int(self._ids[0])
             inside = (keys >= first) & (keys <= int(self._ids[-1]))
             found[inside] = keys[inside] - first
             return found
-        if keys.dtype.kind == "U":
-            # What is longer than every id is none; a search for it would make the ids as wide, all of them.
-            possible = np.char.str_len(keys) <= self._ids.dtype.itemsize // 4
-            if not possible.all():
-                found[possible] = self._rows(keys[possible].astype(self._ids.dtype))
-                return found
-            keys = keys.astype(self._ids.dtype)
         place = np.minimum(np.searchsorted(self._sorted, keys), len(self._ids) - 1)
         known = self._sorted[place] == keys
         row = place if self._order is None else self._order[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from fossil.guard.boundary import check_regular, exists, reason
 from fossil.readers.base import split_name
 from fossil.readers.csv import DelimitedTables
 from fossil.readers.frame import checked_header, without_index
+from fossil.readers.large.texts import csv_batches, text_header
 from fossil.readers.parquet import ParquetTables, named_index
 
 SUFFIXES = (*DelimitedTables.suffixes, *ParquetTables.suffixes)
@@ -116,15 +117,11 @@ class PartTable:
         for number, part in enumerate(self.parts):
             if len(self._rows) == number:
                 self._rows.append(first)
-            place = 1
-            batches = _parquet_batches if _is_parquet(part) else _csv_batches
-            with _telling(part):
-                size = part.stat().st_size
-                for batch, share in batches(part, list(columns), at_once, self.memory):
-                    read = min(1.0, (done + share * size) / every)
-                    yield Piece(str(part), first, place, dict(zip(columns, batch, strict=True)), len(batch[0]), read)
-                    first, place = first + len(batch[0]), place + len(batch[0])
-                done += size
+            for batch, place, read in _batches(part, list(columns), at_once, self.memory):
+                share = min(1.0, (done + read) / every)
+                yield Piece(str(part), first, place, dict(zip(columns, batch, strict=True)), len(batch[0]), share)
+                first += len(batch[0])
+            done += part.stat().st_size
         if first == 0:
             raise GraphError(f"{self.where} has no rows.", remedy="Check the files.")
 
@@ -216,9 +213,19 @@ def arrow() -> Any:
     return pyarrow
 
 
+def _batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], int, float]]:
+    """Yield the rows of a file in batches, with the number of the first, from 1, and the bytes read with them."""
+    place, read = 1, _parquet_batches if _is_parquet(part) else csv_batches
+    with _telling(part, lambda: place - 1):
+        size = part.stat().st_size
+        for batch, share in read(part, columns, at_once, memory):
+            yield batch, place, share * size
+            place += len(batch[0])
+
+
 @contextmanager
-def _telling(part: Path) -> Iterator[None]:
-    """Turn whatever pyarrow says about a file into one message with its name.
+def _telling(part: Path, rows: Callable[[], int] = lambda: 0) -> Iterator[None]:
+    """Turn whatever pyarrow says about a file into one message with its name, and behind how many rows it was said.
 
     A lack of memory, which pyarrow may raise too, says nothing of the file, nor does an error of the system: what was
     converted is kept, and goes on once that is mended.
@@ -229,14 +236,25 @@ def _telling(part: Path) -> Iterator[None]:
     except MemoryError:
         raise
     except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        behind = f" after row {rows():,}" if rows() else ""
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+            raise GraphError(
+                f"{part} is not UTF-8{behind} ({reason(error)}).", remedy="Save the file as UTF-8."
+            ) from error
+        if "straddling object" in str(error):  # a row of megabytes
+            raise GraphError(
+                f"{part} has a row{behind} that does not end.",
+                remedy="Check the quotation marks from there on; or give more --memory, if there are cells as long.",
+            ) from error
         if isinstance(error, OSError) and error.errno:
             raise RunError(
-                f"{part} cannot be read ({os.strerror(error.errno)}).",
+                f"{part} cannot be read{behind} ({os.strerror(error.errno)}).",
                 remedy="Check the disk, the path and its permissions, and give the same command again: what was "
                 "converted so far is kept.",
             ) from error
         raise GraphError(
-            f"{part} cannot be read ({reason(error)}).", remedy="Write or copy it again: it is damaged or cut short."
+            f"{part} cannot be read{behind} ({reason(error)}).",
+            remedy="Write or copy it again: it is damaged or cut short.",
         ) from error
 
 
@@ -248,8 +266,8 @@ def _types(part: Path) -> tuple[dict[str, str], bool]:
     """Return the columns of one file and their types, and whether it has rows; text files have texts alone."""
     with _telling(part):
         if not _is_parquet(part):
-            header, _, is_filled = _text_header(part)
-            return dict.fromkeys(header, "text"), is_filled
+            header = text_header(part)
+            return dict.fromkeys(header.names, "text"), header.is_filled
         from pyarrow import parquet
 
         with parquet.ParquetFile(part) as file:
@@ -272,65 +290,3 @@ def _parquet_batches(part: Path, columns: list[str], at_once: int, memory: int) 
             yield [batch.column(name) for name in wanted], rows / max(1, file.metadata.num_rows)
         if rows != file.metadata.num_rows:
             raise OSError(f"{rows:,} rows, and its footer says {file.metadata.num_rows:,}")
-
-
-def _csv_batches(part: Path, columns: list[str], at_once: int, memory: int) -> Iterator[tuple[list[Any], float]]:
-    pyarrow = arrow()
-    from pyarrow import csv
-
-    header, delimiter, is_filled = _text_header(part)
-    if not is_filled:  # pyarrow takes that for a mistake
-        return
-    ragged: list[Any] = []
-
-    def remember(row: Any) -> str:
-        ragged.append(row)
-        return "error"
-
-    with pyarrow.OSFile(str(part)) as stream:
-        size = max(1, stream.size())
-        try:
-            reader = csv.open_csv(
-                pyarrow.CompressedInputStream(stream, "gzip") if part.suffix.lower() == ".gz" else stream,
-                csv.ReadOptions(
-                    use_threads=False,
-                    block_size=max(1 << 20, min(1 << 26, memory // 64)),
-                    column_names=header,
-                    skip_rows=1,
-                ),
-                csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember),
-                csv.ConvertOptions(
-                    column_types=dict.fromkeys(header, pyarrow.string()),
-                    strings_can_be_null=False,
-                    include_columns=columns,
-                ),
-            )
-            for batch in reader:
-                for first in range(0, batch.num_rows, at_once):
-                    yield batch.slice(first, at_once).columns, min(1.0, stream.tell() / size)
-        except pyarrow.ArrowInvalid as error:
-            if not ragged:
-                raise
-            raise GraphError(
-                f"The header of {part} names {ragged[0].expected_columns} columns, and line {ragged[0].number} has "
-                f"{ragged[0].actual_columns} cells.",
-                remedy="Every row needs one cell a column; quote cells that contain the delimiter.",
-            ) from error
-
-
-def _text_header(part: Path) -> tuple[list[str], str, bool]:
-    """Return the column names of a text file, what separates its cells, and whether anything follows them."""
-    import csv
-    import gzip
-    import io
-
-    with gzip.open(part, "rb") if part.suffix.lower() == ".gz" else part.open("rb") as binary:
-        text = io.TextIOWrapper(binary, "utf-8-sig", newline="")
-        first = text.readline(1 << 20)
-        usual = ";" if first.count(";") > first.count(",") else ","
-        delimiter = "\t" if split_name(part, SUFFIXES)[1].startswith(".tsv") else usual
-        cells = next(csv.reader([first.rstrip("\r\n")], delimiter=delimiter, strict=True), [])
-        is_filled = bool(text.read(1))
-    if not cells:
-        raise GraphError(f"{part} is empty.", remedy="The first line must name the columns.")
-    return checked_header(str(part), cells), delimiter, is_filled

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fossil.errors import GraphError, RunError
-from fossil.graph.disk import ENCODING, MANIFEST, OPTIONAL, REQUIRED
+from fossil.graph.disk import ENCODING, FORMAT_KEY, MANIFEST, OPTIONAL, REQUIRED
 from fossil.graph.findings import Finding
 from fossil.storage import read_json, reading, write_json, writing
 
@@ -54,10 +55,15 @@ class Stages:
     def _record(self, name: str) -> Path:
         return self.scratch / f"{name}.json"
 
+    def drop_arrays(self) -> None:
+        """Remove the arrays that only stages read, all of which are done: their records tell so to who goes on."""
+        with writing(self.scratch):
+            for array in self.scratch.glob("*.npy"):
+                array.unlink()
+
     def end(self) -> None:
         """Remove what only the conversion needed."""
-        with writing(self.scratch):
-            shutil.rmtree(self.scratch, ignore_errors=True)
+        _drop_partial(self.scratch)
         _put_in_place(self.out)
 
     def abandon(self) -> None:
@@ -103,10 +109,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder} is a file.", remedy="Choose another --out.")
-        content = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    # Arrays of these names are anybody's, unless a conversion has left its mark beside them.
-    ours = _OURS if content & {MANIFEST, PARTIAL, REPLACEMENT} else {LOCK}
-    strange = sorted(name for name in content - ours if not _is_half_written(name))
+        strange = _strange(folder)
     if strange:
         raise RunError(
             f"{folder} exists and holds files that are no converted graph (for example {strange[0]}).",
@@ -116,6 +119,38 @@ def check_folder(folder: Path, *, force: bool) -> None:
         raise RunError(
             f"{folder} already holds a converted graph.", remedy="Replace it with --force, or choose another --out."
         )
+
+
+def _strange(folder: Path) -> list[str]:
+    """Return what stands in a folder and was written by no conversion."""
+    content = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    marks = {name for name, is_ours in _MARKS.items() if name in content and is_ours(folder / name)}
+    # Files of these names are anybody's, unless a conversion has left its mark beside them.
+    ours = _OURS - (_MARKS.keys() - marks) if marks else {LOCK}
+    return sorted(name for name in content - ours if not _is_half_written(name))
+
+
+def _is_manifest(path: Path) -> bool:
+    """Tell whether a file is the manifest of a graph, or may have been one before it was damaged."""
+    try:
+        found = read_json(path)
+    except RunError:
+        return path.is_file()
+    return isinstance(found, dict) and FORMAT_KEY in found
+
+
+def _is_partial(path: Path) -> bool:
+    """Tell whether a folder is that of a conversion that was begun: who began it stands there first, and goes last."""
+    return path.is_dir() and (
+        (path / _IDENTITY).exists() or all(_is_half_written(each.name) for each in path.iterdir())
+    )
+
+
+_MARKS: dict[str, Callable[[Path], bool]] = {
+    MANIFEST: _is_manifest,
+    PARTIAL: _is_partial,
+    REPLACEMENT: lambda path: path.is_dir() and not _strange(path),
+}
 
 
 def _claim(folder: Path, wanted: dict[str, Any], *, force: bool) -> Path:
@@ -157,8 +192,9 @@ def _put_in_place(folder: Path) -> None:
     new = folder / REPLACEMENT
     if not (new / MANIFEST).exists():
         return
+    for each in (folder, new):
+        _drop_partial(each / PARTIAL)
     with writing(folder):
-        shutil.rmtree(new / PARTIAL, ignore_errors=True)
         kept = {f"{name}.npy" for name in read_json(new / MANIFEST)["arrays"]} | {ENCODING}
         (folder / MANIFEST).unlink(missing_ok=True)
         for name in (_ARRAYS | {ENCODING}) - kept:
@@ -178,8 +214,23 @@ def _empty(folder: Path) -> None:
         for entry in list(folder.iterdir()):
             if entry.name not in (LOCK, PARTIAL, REPLACEMENT):
                 entry.unlink(missing_ok=True)
-        shutil.rmtree(folder / REPLACEMENT, ignore_errors=True)
-        shutil.rmtree(folder / PARTIAL)
+        if (folder / REPLACEMENT).exists():
+            _empty(folder / REPLACEMENT)
+            (folder / REPLACEMENT).rmdir()
+        _remove_partial(folder / PARTIAL)
+
+
+def _remove_partial(partial: Path) -> None:
+    """Remove the folder of what only a conversion needs; what tells whose it is goes last (see `_is_partial`)."""
+    for entry in sorted(partial.iterdir(), key=lambda entry: entry.name == _IDENTITY):
+        entry.unlink(missing_ok=True)
+    partial.rmdir()
+
+
+def _drop_partial(partial: Path) -> None:
+    """Do so where it stands; what cannot be removed stays, and harms nobody."""
+    with suppress(OSError):
+        _remove_partial(partial)
 
 
 def _sweep(folder: Path) -> None:

@@ -20,7 +20,7 @@ from fossil.graph.disk import DiskGraph
 from fossil.graph.findings import Treatment
 from fossil.readers.disk import read_encoding
 from fossil.readers.large import columns, parts, stages
-from fossil.readers.large import edges as large_edges
+from fossil.readers.large import named as large_named
 from fossil.readers.large.measures import Moments
 from fossil.readers.read import read_graph
 from fossil.runs.conversion import convert
@@ -65,6 +65,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def unknown_node(folder: Path) -> None:
     change(folder / "edges/part-2.parquet", 47, "target", "zed")
+
+
+def known_but_for_a_nul(folder: Path) -> None:
+    change(folder / "edges/part-1.parquet", 2, "source", "n5\0")
 
 
 def repeated_id(folder: Path) -> None:
@@ -135,6 +139,7 @@ def other_file(folder: Path) -> None:
 
 BAD: list[tuple[Callable[[Path], None], str]] = [
     (unknown_node, r"1 edge of .*edges names nodes not in the node table, first 'zed' \(row 48 of .*part-2\.parquet\)"),
+    (known_but_for_a_nul, r"1 edge of .*edges names nodes not in the node table, first 'n5\\x00' \(row 3 of .*part-1"),
     (repeated_id, r"more than once in .*nodes: 'n5' \(row 4 of .*part-1\.parquet\)"),
     (empty_id, r"1 row has no usable node id in .*nodes \(row 4 of .*part-1\.parquet\)"),
     (cut_part, r"part-1\.parquet cannot be read \(ArrowInvalid"),
@@ -190,8 +195,8 @@ def test_text_columns_are_held_to_as_many_categories_as_small_tables(folder: Pat
         ({"memory": "3MB"}, "no amount of memory"),
         ({"label": "team"}, "has no column 'team'"),
         ({"roles": {"id2": "id"}}, "has no column 'id2'"),
-        ({"treatment": {"duplicates": "refuse"}}, "duplicate edges .* which are refused"),
-        ({"treatment": {"self_loops": "refuse"}}, "self loops .* which are refused"),
+        ({"treatment": {"duplicates": "refuse"}}, "1 duplicate edge .* to be refused"),
+        ({"treatment": {"self_loops": "refuse"}}, "1 self loop .* to be refused"),
     ],
 )
 def test_choices_that_cannot_be_met_are_refused(folder: Path, tmp_path: Path, choices: Any, said: str) -> None:
@@ -250,7 +255,7 @@ def test_edges_alone_become_the_graph_that_small_tables_become(
 ) -> None:
     monkeypatch.setattr(parts, "_MOST_ROWS", 8)
     monkeypatch.setattr(csr, "EDGES_AT_ONCE", 16)
-    monkeypatch.setattr(large_edges, "_IDS_AT_ONCE", 10)
+    monkeypatch.setattr(large_named, "_IDS_AT_ONCE", 10)
     source = edges_alone(tmp_path / "town", ids)
     graph = convert(source, tmp_path / "out", structural_features=True, treatment=treatment)
     small = read_graph(source / "all.csv", structural_features=True, treatment=Treatment(**treatment)).graph
@@ -493,13 +498,25 @@ def test_two_conversions_do_not_share_a_folder(folder: Path, tmp_path: Path) -> 
         convert(folder, tmp_path / "out")
 
 
-def test_a_disk_without_room_is_told_before_the_features_are_written(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("start", r"The ids, each as wide as the longest \(3 letters, row 11 of .*part-0\.parquet\), take 0\.0 GB"),
+        ("columns", r"The features take 0\.0 GB, and 0\.0 GB are free"),
+    ],
+)
+def test_a_disk_without_room_is_told_before_it_is_full(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, said: str
 ) -> None:
     real = shutil.disk_usage
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=100))
-    with pytest.raises(RunError, match=r"The features take 0\.0 GB, and 0\.0 GB are free"):
-        convert(folder, tmp_path / "out")
+
+    def fill(now: str, share: float) -> None:
+        if now == stage:
+            monkeypatch.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=100))
+
+    fill("start", 0.0)
+    with pytest.raises(RunError, match=said):
+        convert(folder, tmp_path / "out", progress=fill)
     monkeypatch.undo()
     assert convert(folder, tmp_path / "out").num_nodes == NODES  # what was done is kept
 
