@@ -8,7 +8,7 @@ from enum import Enum
 from statistics import mean, median
 
 from fossil.evaluation.statistics import Summary
-from fossil.studies.file import Quantity
+from fossil.studies.entries import Quantity
 from fossil.studies.results import Results, over_encoders, paired
 
 SIMILAR = ("Cora", "CiteSeer", "PubMed", "CoAuthor-CS")  # neighbours share their class
@@ -210,20 +210,20 @@ def cheaper(study: str, row: str, quantity: Quantity, graphs: Sequence[str]) -> 
 
 
 def somewhere(study: str, rows: Sequence[str], other: str, at_least: int) -> Check:
-    """Return whether some row is above another one on so many graphs."""
+    """Return whether rows are above another one in so many cases, a case being one of them on one graph."""
 
     def check(evidence: Evidence) -> Finding:
         graphs = SIMILAR + DIFFERENT
-        told, best, measured = [], 0, False
+        told, cases, measured = [], 0, False
         for row in rows:
             found = [(graph, evidence.difference(study, row, other, graph)) for graph in graphs]
             above = [graph for graph, one in found if one is not None and _side(one) == 1]
             measured |= any(one is not None for _, one in found)
-            best = max(best, len(above))
+            cases += len(above)
             told.append(f"{row} is above {other} on {', '.join(above) or 'none'}")
         if not measured:
             return _unknown(graphs)
-        return Finding(Status.HOLDS if best >= at_least else Status.FAILS, "; ".join(told))
+        return Finding(Status.HOLDS if cases >= at_least else Status.FAILS, "; ".join(told))
 
     return check
 

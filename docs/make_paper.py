@@ -17,8 +17,8 @@ from claims import CLAIMS
 from make_pages import table
 
 from fossil.report.tables import Format, Table, render
-from fossil.studies.figures import can_be_ranked, draw_figure, notes_of
-from fossil.studies.file import FigureEntry, read_study
+from fossil.studies.figures import draw_figure, is_measured, notes_of
+from fossil.studies.file import read_study
 from fossil.studies.overview import tables_named
 from fossil.studies.recorded import open_recorded
 from fossil.studies.results import Results, each_once
@@ -74,9 +74,9 @@ checkpoints of the probe by test accuracy, and so are ours in this table alone."
 _INDEX = """# The paper, table by table
 
 Each page is made from a file in `studies/` and the records beside it: the command, ours with its interval, the printed
-figure, the difference, and what can be said of it. [The claims of the paper](claims.md) are checked one by one over the
-same records. By hand are [the two readings of the paper](readings.md) and what [was looked into](accuracy.md) where
-figures differ.
+figure, the difference, and what can be said of it. The table says how many of a study's trainings are done.
+[The claims of the paper](claims.md) are checked one by one over the same records. By hand are
+[the two readings of the paper](readings.md) and what [was looked into](accuracy.md) where figures differ.
 
 {table}
 {by_hand}
@@ -91,7 +91,8 @@ paper counts, by the test maximum of the `released` probe, and by accuracy under
 **Above** and **below** on a graph mean that the 95 % interval of the difference, paired by encoder on the splits that
 both have, lies on one side of zero. A claim that one thing is better than another **holds** where it is above on every
 graph that was measured, **holds in part** where it is above on some and ahead on average, and **does not hold**
-otherwise; of several things the claim holds where all do. Other claims say their rule.
+otherwise. Of several things it holds where all do, and in part where any of them does, wholly or in part. Other claims
+say their rule.
 
 {counts}
 
@@ -118,12 +119,12 @@ def item_page(item: Item, folder: Path, results: Results | None) -> str:
     if results is None:
         title = _title(folder, item.study)
         missing = "**Not measured here yet.**"
-        return _joined([f"# {title}", item.text, _commands(item.study), missing, _ENDING])
+        return _joined([f"# {title}", item.text, _commands(folder, item.study), missing, _ENDING])
     tables = [section for made in tables_named(results).values() for section in _section(made)]
     parts = [
         f"# {results.plan.study.title}",
         item.text,
-        _commands(item.study),
+        _commands(folder, item.study),
         circumstances(results),
         *_published(results),
         *(section for entry in results.plan.study.figures for section in _figure(results, entry.name)),
@@ -137,6 +138,26 @@ def item_page(item: Item, folder: Path, results: Results | None) -> str:
 def circumstances(results: Results) -> str:
     """Return how much of a study was measured, on what, and what failed."""
     study, records = results.plan.study, list(results.records.values())
+    versions = sorted({record.torch for record in records if record.torch})
+    devices = sorted({record.device for record in records if record.device})
+    text = (
+        f"Measured: {_measured(results)} trainings that the study asks for ({len(study.seeds)} encoders × "
+        f"{study.splits} split{'s' * (study.splits > 1)}), on {' and '.join(devices) or 'an unknown device'}, PyTorch "
+        f"{' and '.join(versions) or 'unknown'}, {study.precision}."
+    )
+    # An export of this very study, taken over on another machine, is no other source.
+    imported = [record.imported for record in records if record.imported not in ("", f"{study.name}.jsonl")]
+    if imported:
+        said = "One of the records was" if len(imported) == 1 else f"{len(imported):,} of the records were"
+        text += f" {said} taken over from {', '.join(f'`{name}`' for name in sorted(set(imported)))}."
+    failed = [cell for cell in each_once(results.plan.cells) if results.state(cell) == "failed"]
+    if failed:
+        text += f" {len(failed)} failed; the reasons stand below the tables."
+    return text
+
+
+def _measured(results: Results) -> str:
+    """Return how many of the places of a table were measured, of how many; rows may share a training."""
     plan = results.plan
     possible = [
         (row, column)
@@ -144,24 +165,8 @@ def circumstances(results: Results) -> str:
         for column in range(len(plan.columns))
         if column not in plan.unreadable and (row, column) not in plan.impossible
     ]
-    wanted = len(possible) * len(study.seeds)
-    places = {(cell.row, cell.column, cell.seed) for cell in results.plan.cells if results.state(cell) == "done"}
-    versions = sorted({record.torch for record in records if record.torch})
-    devices = sorted({record.device for record in records if record.device})
-    text = (
-        f"Measured: {len(places):,} of {wanted:,} trainings that the study asks for ({len(study.seeds)} encoders × "
-        f"{study.splits} split{'s' * (study.splits > 1)}), on {', '.join(devices) or 'an unknown device'}, PyTorch "
-        f"{', '.join(versions) or 'unknown'}, {study.precision}."
-    )
-    imported = sorted({record.imported for record in records if record.imported})
-    if imported:
-        count = sum(bool(record.imported) for record in records)
-        said = "One of the records was" if count == 1 else f"{count:,} of the records were"
-        text += f" {said} taken over from {', '.join(f'`{name}`' for name in imported)}."
-    failed = [cell for cell in each_once(results.plan.cells) if results.state(cell) == "failed"]
-    if failed:
-        text += f" {len(failed)} failed; the reasons stand below the tables."
-    return text
+    places = {(cell.row, cell.column, cell.seed) for cell in plan.cells if results.state(cell) == "done"}
+    return f"{len(places):,} of {len(possible) * len(plan.study.seeds):,}"
 
 
 def _published(results: Results) -> Iterator[str]:
@@ -195,15 +200,6 @@ def _figure(results: Results, name: str) -> Iterator[str]:
     yield from notes_of(results, entry)
 
 
-def is_measured(results: Results, entry: FigureEntry) -> bool:
-    """Tell whether there is something to draw."""
-    if entry.kind == "ranks":
-        return can_be_ranked(results, entry)
-    plan, name = results.plan, entry.protocol or results.plan.study.protocols[0]
-    places = [(row, column) for row in range(len(plan.rows)) for column in range(len(plan.columns))]
-    return any(results.values(row, column, entry.value, name) for row, column in places)
-
-
 def _found(results: Results) -> Iterator[str]:
     """Yield the settings that searches found, a column for each graph."""
     for row, of_graph in {} if results.plan.searched is None else results.plan.searched.settings.items():
@@ -223,16 +219,15 @@ def index_page(folder: Path, found: Mapping[str, Results]) -> str:
     rows = []
     for item in ITEMS:
         results = found.get(item.study)
-        state = "not measured" if results is None else _state(results)
-        rows.append([f"[{_title(folder, item.study)}]({item.study}.md)", state])
-    return _INDEX.format(table=table(["page", "measured"], rows), by_hand=_BY_HAND)
+        measured = ["none", ""] if results is None else [_measured(results), _verdicts(results)]
+        rows.append([f"[{_title(folder, item.study)}]({item.study}.md)", *measured])
+    return _INDEX.format(table=table(["page", "trainings", "printed figures"], rows), by_hand=_BY_HAND)
 
 
-def _state(results: Results) -> str:
+def _verdicts(results: Results) -> str:
     entry = next((one for one in results.plan.study.wanted_tables() if one.value == "test_maximum"), None)
     found = [] if entry is None else beside_published(results, entry)
-    done = results.count(results.plan.cells).done
-    return counted([one for _, one in found]) if found else f"{done:,} trainings"
+    return counted([one for _, one in found]) if found else ""
 
 
 def claims_page(found: Mapping[str, Results]) -> str:
@@ -257,8 +252,11 @@ def _title(folder: Path, study: str) -> str:
     return read_study(folder / f"{study}.yaml").title
 
 
-def _commands(study: str) -> str:
-    at_once = "" if study == "costs" else " --jobs 8"
+def _commands(folder: Path, study: str) -> str:
+    asked = read_study(folder / f"{study}.yaml")
+    # What measures time trains alone: several trainings at once take longer each.
+    is_timed = any(entry.value in ("seconds", "epoch_seconds") for entry in [*asked.wanted_tables(), *asked.figures])
+    at_once = "" if is_timed else " --jobs 8"
     return (
         "```bash\n"
         f"fossil study run studies/{study}.yaml --device cuda{at_once}\n"

@@ -15,6 +15,7 @@ from fossil.errors import SettingError
 _LARGEST_FILE = 2**20  # bytes
 _DEEPEST = 20  # levels of nesting, of which a study has five
 _MOST_NODES = 200_000  # keys and values
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 class _Loader(yaml.SafeLoader):
@@ -24,6 +25,7 @@ class _Loader(yaml.SafeLoader):
         super().__init__(stream)
         self.depth, self.nodes = 0, 0
         self.sizes: dict[int, int] = {}  # nodes below a node that is complete, itself included
+        self.checked: set[int] = set()  # mappings whose keys are known to differ
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Count nodes as they will be when every alias is written out."""
@@ -45,14 +47,20 @@ class _Loader(yaml.SafeLoader):
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         return int(event.start_mark.line) + 1
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """Refuse a key that is there twice, of which YAML would take the last without a word."""
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        counts = Counter(key for key in keys if isinstance(key, Hashable))  # YAML itself refuses the others
-        twice = [str(key) for key, count in counts.items() if count > 1]
-        if twice:
-            raise yaml.YAMLError(f"the key {twice[0]!r} is there twice, in line {node.start_mark.line + 1} or below")
-        return super().construct_mapping(node, deep)
+    def flatten_mapping(self, node: Any) -> None:
+        """Refuse a key that is there twice, of which YAML would take the last without a word.
+
+        That is before `<<` brings in the keys of another mapping, which those that are written here stand above.
+        """
+        if id(node) not in self.checked:
+            self.checked.add(id(node))
+            keys = ["<<" if key.tag == _MERGE else self.construct_object(key, deep=True) for key, _ in node.value]
+            counts = Counter(key for key in keys if isinstance(key, Hashable))  # YAML itself refuses the others
+            twice = [str(key) for key, count in counts.items() if count > 1]
+            if twice:
+                line = node.start_mark.line + 1
+                raise yaml.YAMLError(f"the key {twice[0]!r} is there twice, in line {line} or below")
+        super().flatten_mapping(node)
 
 
 # YAML 1.1 reads 1e-3 as a text; people write it as a number.

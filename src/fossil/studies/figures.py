@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fossil.errors import EvaluationError
+from fossil.printable import printable
 from fossil.report.critical_difference import critical_difference
 from fossil.report.figure import new_figure
+from fossil.report.lettering import TITLE, write_literally
+from fossil.settings import spelt
 from fossil.storage import write_atomically
-from fossil.studies.file import FigureEntry, Quantity
+from fossil.studies.entries import FigureEntry, Quantity
 from fossil.studies.ranking import Ranking, ranking
-from fossil.studies.results import SCORED, Results, over_encoders, scale
+from fossil.studies.results import SCORED, Results, middle, over_encoders, scale
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,13 +51,22 @@ def draw_figure(results: Results, entry: FigureEntry, folder: Path) -> list[Path
 
 
 def notes_of(results: Results, entry: FigureEntry) -> list[str]:
-    """Return what must be said beside a figure: of ranks how they are read, and the warning that few graphs need."""
-    return _ranking(results, entry).notes if entry.kind == "ranks" else []
+    """Return what must be said beside a figure: how ranks are read, with the warning that few graphs need.
+
+    Of one that cannot be drawn yet that is why.
+    """
+    if entry.kind == "ranks":
+        return _ranking(results, entry).notes
+    return [] if is_measured(results, entry) else [_nothing_yet(entry).what]
 
 
-def can_be_ranked(results: Results, entry: FigureEntry) -> bool:
-    """Tell whether there are mean ranks to draw: all rows are measured on two graphs at least."""
-    return _ranking(results, entry).ranks is not None
+def is_measured(results: Results, entry: FigureEntry) -> bool:
+    """Tell whether there is something to draw: any value, or for ranks those of all rows on two graphs at least."""
+    if entry.kind == "ranks":
+        return _ranking(results, entry).ranks is not None
+    plan, name = results.plan, entry.protocol or results.plan.study.protocols[0]
+    places = [(row, column) for row in range(len(plan.rows)) for column in range(len(plan.columns))]
+    return any(results.values(row, column, entry.value, name) for row, column in places)
 
 
 def _save(figure: Figure, kind: str, stream: BinaryIO) -> None:
@@ -76,36 +90,51 @@ def _sweep(results: Results, entry: FigureEntry) -> Figure:
     figure = new_figure(2.9 * across + 0.3, 2.5 * down + 0.5)
     panels = figure.subplots(down, across, squeeze=False).ravel()
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in sweep.values)
+    # A line has one colour in all panels, also where another one is missing.
+    colours = {series: f"C{number}" for number, series in enumerate(dict.fromkeys(row.series for row in plan.rows))}
+    shown: dict[str, Artist] = {}
     for panel, column in zip(panels, columns, strict=False):
-        for number, (series, points) in enumerate(drawn[column].items()):
+        for series, points in drawn[column].items():
+            if numeric:
+                points.sort(key=itemgetter(0))
             at = [value if numeric else sweep.values.index(value) for value, _, _ in points]
             means, halves = [middle for _, middle, _ in points], [half or 0.0 for _, _, half in points]
             style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "capsize": 2, "elinewidth": 0.8}
-            panel.errorbar(at, means, yerr=halves, color=f"C{number}", label=series, **style)
-        panel.set_title(plan.columns[column], fontsize="medium")
+            shown[series] = panel.errorbar(at, means, yerr=halves, color=colours[series], **style)
+        write_literally(panel.set_title("", fontsize="medium"), plan.columns[column])
         panel.grid(alpha=0.3)
         if not numeric:
-            panel.set_xticks(range(len(sweep.values)), [str(value) for value in sweep.values])
+            panel.set_xticks(range(len(sweep.values)), [printable(spelt(value)) for value in sweep.values])
+            for text in panel.get_xticklabels():
+                text.set_parse_math(False)
     for panel in panels[len(columns) :]:
         panel.set_visible(False)
     figure.supxlabel(sweep.name, fontsize="medium")
     interval = ", ± half the 95 % interval" if any(half for lines in drawn.values() for half in _halves(lines)) else ""
     figure.supylabel(_LABELS[entry.value] + interval, fontsize="medium")
-    if len({row.series for row in plan.rows}) > 1:
-        panels[0].legend(fontsize="small")
-    figure.suptitle(entry.title or plan.study.title, fontsize="medium")
+    if len(colours) > 1:
+        _set_legend(panels[0], shown)
+    if title := entry.title or plan.study.title:
+        write_literally(figure.suptitle("", fontsize="medium"), title, longest=TITLE)
     return figure
 
 
+def _set_legend(panel: Axes, shown: Mapping[str, Artist]) -> None:
+    """Say what each line is of: its title as it is, whatever matplotlib takes a sign in it for."""
+    legend = panel.legend(list(shown.values()), [str(number) for number in range(len(shown))], fontsize="small")
+    for text, name in zip(legend.get_texts(), shown, strict=True):
+        write_literally(text, name)
+
+
 def _lines(results: Results, entry: FigureEntry, column: int) -> dict[str, list[tuple[Any, float, float | None]]]:
-    """Return for each series of one graph the swept value, the mean and half its interval, in order."""
+    """Return for each series of one graph the swept value, what a table has for it, and half the interval if scored."""
     name, factor = entry.protocol or results.plan.study.protocols[0], scale(entry.value)
     found: dict[str, list[tuple[Any, float, float | None]]] = {}
     for number, row in enumerate(results.plan.rows):
         summary = over_encoders(results.values(number, column, entry.value, name), name)
         if summary is not None:
-            half = None if summary.half_width is None else factor * summary.half_width
-            found.setdefault(row.series, []).append((row.swept, factor * summary.mean, half))
+            half = None if summary.half_width is None or entry.value not in SCORED else factor * summary.half_width
+            found.setdefault(row.series, []).append((row.swept, factor * middle(summary, entry.value), half))
     return found
 
 
@@ -119,12 +148,13 @@ def _growth(results: Results, entry: FigureEntry) -> Figure:
     figure = new_figure(6.4, 4.4)
     panel = figure.subplots()
     sizes: set[float] = set()
+    shown: dict[str, Artist] = {}
     for number, row in enumerate(plan.rows):
         points = sorted(_sizes(results, entry, number, name))
         if points:
             sizes |= {size for size, _ in points}
             at, middles = zip(*points, strict=True)
-            panel.plot(at, middles, marker="o", markersize=4, label=row.title, color=f"C{number % 10}")
+            [shown[row.title]] = panel.plot(at, middles, marker="o", markersize=4, color=f"C{number % 10}")
     if not sizes:
         raise _nothing_yet(entry)
     panel.set_xscale("log")
@@ -135,8 +165,9 @@ def _growth(results: Results, entry: FigureEntry) -> Figure:
     panel.set_xlabel("nodes")
     panel.set_ylabel(_LABELS[entry.value])
     panel.grid(alpha=0.3)
-    panel.legend(fontsize="small")
-    panel.set_title(entry.title or plan.study.title, fontsize="medium")
+    _set_legend(panel, shown)
+    if title := entry.title or plan.study.title:
+        write_literally(panel.set_title("", fontsize="medium"), title, longest=TITLE)
     return figure
 
 

@@ -1,210 +1,31 @@
-"""A study as somebody writes it: one YAML file, every key declared, unknown ones refused with the nearest name.
-
-Nothing here knows PyTorch: whether a method has such a setting is found out when the study is planned.
-"""
+"""A study as somebody writes it: one YAML file, every key declared, unknown ones refused with the nearest name."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
-
-from pydantic import field_validator
+from typing import Any, TypeVar
 
 from fossil.datasets import catalog
-from fossil.errors import DataError, SettingError, nearest
+from fossil.errors import SettingError, nearest
 from fossil.evaluation.protocol import PROTOCOLS
 from fossil.graph.findings import Treatment
-from fossil.settings import LARGEST_SEED, Settings, setting
+from fossil.settings import LARGEST_SEED, Settings
 from fossil.studies.bounded_yaml import read_yaml
-
-Published: TypeAlias = float | tuple[float, float]
-"""A printed figure in percent, or one with the half width printed beside it."""
-
-Quantity: TypeAlias = Literal[
-    "accuracy", "macro_f1", "test_maximum", "seconds", "epoch_seconds", "memory", "lambda_mean", "effective_rank"
-]
-NEITHER_GOOD_NOR_BAD = ("lambda_mean", "effective_rank")
-"""Quantities of which more is neither better nor worse."""
-
-Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
-Keep: TypeAlias = Literal["nothing", "vectors", "run"]
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_REQUIRED: Any = ...
-_WAYS = {"keep": "", "symmetrize": " ↔", "reverse": " ←"}
-
-
-class GraphEntry(Settings):
-    """One graph: a column of the tables."""
-
-    input: str = setting(_REQUIRED, "a catalogue name, or a path seen from the study file; {seed} stands for the seed")
-    title: str = setting("", "what tables call it")
-    treatment: dict[str, Any] = setting({}, "what is done about oddities, such as direction: symmetrize")
-    label: str | None = setting(None, "the column of classes, for files of one's own")
-    edges: str | None = setting(None, "the edge table, where the input is a node table")
-    structural_features: bool = setting(False, "make features from the edges")
-    optional: bool = setting(False, "leave the graph out, and say so, where its files are not there")
-
-    def reading(self, folder: Path) -> dict[str, Any]:
-        """Return how a graph of one's own is read."""
-        given = {"label": self.label, "structural_features": self.structural_features}
-        edges = None if self.edges is None else folder / self.edges
-        return {name: value for name, value in (given | {"edges": edges}).items() if value}
-
-    @property
-    def heading(self) -> str:
-        """What tables call it."""
-        if self.title:
-            return self.title
-        name, _, parameters = self.input.partition(":")
-        way = _WAYS.get(str(self.treatment.get("direction", "keep")), "")
-        if self.is_named:
-            return f"{catalog.find(name).title}{f' {parameters}' if parameters else ''}{way}"
-        return f"{Path(name).name}{way}"
-
-    @property
-    def is_named(self) -> bool:
-        """Whether it is in the catalogue."""
-        try:
-            catalog.find(self.input.partition(":")[0])
-        except DataError:
-            return False
-        return True
-
-    def is_there(self, folder: Path) -> bool:
-        """Whether it is in the catalogue, or a path that exists."""
-        return self.is_named or (folder / self.input).exists()
-
-    def source(self, folder: Path, seed: int) -> str:
-        """Return what `open_graph` takes: a catalogue name, or a path that is relative to the study's folder."""
-        text = self.input.replace("{seed}", str(seed))
-        return text if self.is_named else str(folder / text)
-
-
-class Variation(Settings):
-    """What is changed of a method."""
-
-    title: str = setting("", "what tables call it")
-    preset: str | None = setting(None, "named set of switches; the method's first when nothing is said")
-    settings: dict[str, Any] = setting({}, "single settings of the method")
-    epochs: int | None = setting(
-        None, "training steps; those of the recipe or of the method when nothing is said", ge=1
-    )
-    recipe: bool | None = setting(None, "use the settings that are kept for the graph; true when nothing is said")
-    published: dict[str, Published] = setting({}, "printed figures in percent, by the input of the graph")
-
-
-class MethodEntry(Variation):
-    """One method, with what is changed of it."""
-
-    method: str = setting(_REQUIRED, "name of the method")
-
-
-class Sweep(Settings):
-    """One setting that takes several values in turn."""
-
-    name: str = setting(_REQUIRED, "name of the setting")
-    values: tuple[Any, ...] = setting(_REQUIRED, "its values", min_length=1, max_length=1000)
-
-
-class SearchEntry(Settings):
-    """A search for settings, of every method on every graph with the same budget."""
-
-    trials: int | None = setting(None, "settings to try in all", ge=1)
-    minutes: float | None = setting(None, "time of all trials together", gt=0)
-    encoders: int = setting(2, "encoders that each setting is tried with", ge=1, le=1000)
-    seed: int = setting(0, "of what is proposed", ge=0, le=LARGEST_SEED)
-    protocol: str | None = setting(None, "whose validation nodes choose; the study's first when nothing is said")
-    max_seconds: float | None = setting(None, "longest training to choose", gt=0)
-    max_memory: float | None = setting(None, "GiB of the GPU, or of the process on a CPU, to choose at most", gt=0)
-    prune: bool = setting(True, "give up settings whose first encoders are below the median of the others")
-    space: dict[str, dict[str, Any]] = setting(
-        {}, "values or ranges in place of the declared ones, by method and setting"
-    )
-
-
-class TableEntry(Settings):
-    """One table that is wanted."""
-
-    name: str = setting("", "what to call its file; the value and the protocol when nothing is said")
-    title: str = setting("", "what stands above it")
-    value: Quantity = setting("accuracy", "what its cells hold")
-    protocol: str | None = setting(None, "whose scores; the study's first when nothing is said")
-    columns: Literal["graphs", "methods"] = setting("graphs", "what its columns are")
-    reference: str | None = setting(None, "title of the row that others are set beside, paired by seed")
-    published: bool = setting(True, "show published figures in brackets")
-    letters: bool = setting(True, "letters of significance groups after accuracies, from three encoders on")
-    ranks: bool = setting(False, "a further table of mean ranks over graphs")
-    digits: int = setting(1, "digits after the point", ge=0, le=6)
-
-
-class FigureEntry(Settings):
-    """One figure that is wanted."""
-
-    name: str = setting(_REQUIRED, "what to call its files")
-    title: str = setting("", "what stands above it")
-    kind: Literal["sweep", "growth", "ranks"] = setting(
-        "sweep",
-        "a value against the swept setting, a panel for each graph; against the number of nodes; or mean ranks over "
-        "graphs with their critical difference",
-    )
-    value: Quantity = setting("accuracy", "what is drawn upwards, or ranked")
-    protocol: str | None = setting(None, "whose scores; the study's first when nothing is said")
-
-
-class Study(Settings):
-    """Graphs × methods × variants × seeds, and what is wanted of them."""
-
-    name: str = setting(_REQUIRED, "what to call it: letters, digits, - and _", max_length=80)
-    title: str = setting("", "what it is about")
-    note: str = setting("", "what a reader of its tables should know")
-    graphs: tuple[GraphEntry, ...] = setting(_REQUIRED, "the graphs", min_length=1)
-    methods: tuple[MethodEntry, ...] = setting(_REQUIRED, "the methods", min_length=1)
-    variants: tuple[Variation, ...] = setting((), "changes that are made to every method in turn")
-    sweep: Sweep | None = setting(None, "one setting that takes several values in turn, in every method and variant")
-    search: SearchEntry | None = setting(None, "a search for settings before tables are made")
-    seeds: tuple[int, ...] = setting((0, 1, 2, 3, 4), "how many encoders, from seed 0 on; or a list of seeds")
-    protocols: tuple[str, ...] = setting(("converged",), "how they are scored", min_length=1)
-    splits: int = setting(10, "splits that each encoder is scored on", ge=1, le=1000)
-    precision: Precision = setting("float32", "of products outside the solver: float32, tf32 or bfloat16")
-    keep: Keep = setting("nothing", "what is kept beside the scores: nothing, vectors, or the whole run folder")
-    store: str | None = setting(None, "folder of the records, seen from the study file; NAME.results beside it")
-    tables: tuple[TableEntry, ...] = setting((), "the tables; one for each protocol when nothing is said")
-    figures: tuple[FigureEntry, ...] = setting((), "the figures")
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError("use letters, digits, - and _")
-        return name
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What tables call the graphs, in order."""
-        return tuple(entry.heading for entry in self.graphs)
-
-    def folder_of_records(self, file: Path) -> Path:
-        """Return where records are kept."""
-        return file.parent / (self.store or f"{self.name}.results")
-
-    def folder_of_searches(self, file: Path) -> Path:
-        """Return where its searches are kept; several studies may share a folder of records."""
-        return self.folder_of_records(file) / "searches" / self.name
-
-    def wanted_tables(self) -> tuple[TableEntry, ...]:
-        """Return the tables, each with a name and a protocol."""
-        asked = self.tables or tuple(TableEntry(protocol=name) for name in self.protocols)
-        found = []
-        for entry in asked:
-            protocol = entry.protocol or self.protocols[0]
-            usual = entry.value if len(self.protocols) == 1 else f"{entry.value}-{protocol}"
-            found.append(entry.updated({"protocol": protocol, "name": entry.name or usual}))
-        return tuple(found)
-
+from fossil.studies.entries import (
+    NAME,
+    NEITHER_GOOD_NOR_BAD,
+    FigureEntry,
+    GraphEntry,
+    MethodEntry,
+    SearchEntry,
+    Study,
+    Sweep,
+    TableEntry,
+    Variation,
+)
+from fossil.studies.spread import SPREAD
 
 Part = TypeVar("Part", bound=Settings)
 
@@ -242,14 +63,14 @@ def build_study(values: Mapping[Any, Any], where: str = "the study", folder: Pat
     }  # fmt: skip
     for name, (kind, short) in lists.items():
         if name in given:
-            items = _listed(given[name], f"{where}, {name}")
+            items = _listed(given[name], f"{where}, {name}", may_be_empty=not Study.model_fields[name].is_required())
             given[name] = tuple(_part(kind, item, short, f"{where}, {name}[{i}]") for i, item in enumerate(items))
     if given.get("sweep") is not None:
         given["sweep"] = _part(Sweep, given["sweep"], "name", f"{where}, sweep")
     if given.get("search") is not None:
         given["search"] = _part(SearchEntry, given["search"], "protocol", f"{where}, search")
     if "protocols" in given:
-        given["protocols"] = tuple(_listed(given["protocols"], f"{where}, protocols"))
+        given["protocols"] = tuple(_listed(given["protocols"], f"{where}, protocols", may_be_empty=False))
     if "seeds" in given:
         given["seeds"] = _seeds(given["seeds"], where)
     study = _build(Study, given, where)
@@ -282,10 +103,12 @@ def _build(kind: type[Part], given: Mapping[str, Any], where: str) -> Part:
         raise SettingError(f"{where}: {error.what}", remedy=error.remedy) from error
 
 
-def _listed(value: Any, where: str) -> list[Any]:
+def _listed(value: Any, where: str, *, may_be_empty: bool) -> list[Any]:
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list | tuple):
         raise SettingError(f"{where} is {_kind(value)}.", remedy="Write a list.")
+    if not found and not may_be_empty:
+        raise SettingError(f"{where} is an empty list.", remedy="Name at least one.")
     return list(found)
 
 
@@ -315,8 +138,11 @@ def _check(study: Study, where: str, folder: Path) -> None:
             )
     _refuse_twice([entry.model_dump_json() for entry in study.graphs], "graph", where)
     refuse_alike(study.columns, "graphs", where)
-    _refuse_twice([table.name for table in study.wanted_tables()], "table", where)
-    _refuse_twice([figure.name for figure in study.figures], "figure", where)
+    _check_published(study, where)
+    # By name they are files, of which some file systems take a capital for a small letter.
+    tables = [name.lower() for table in study.wanted_tables() for name in table.made]
+    _refuse_twice([*tables, *([] if study.search is None else [SPREAD])], "table", where)
+    _refuse_twice([figure.name.lower() for figure in study.figures], "figure", where)
     _refuse_twice(study.protocols, "protocol", where)
     for name in study.protocols:
         if name not in PROTOCOLS:
@@ -328,7 +154,14 @@ def _check(study: Study, where: str, folder: Path) -> None:
                 f"{where}: {wanted.name!r} asks for protocol {wanted.protocol!r}, which the study does not score.",
                 remedy=f"Use one of {', '.join(study.protocols)}, or add it to protocols.",
             )
-        if not _NAME.fullmatch(wanted.name):
+        under = wanted.protocol or study.protocols[0]
+        if wanted.value == "test_maximum" and not PROTOCOLS[under].optimistic:
+            having = [name for name, rule in PROTOCOLS.items() if rule.optimistic]
+            raise SettingError(
+                f"{where}: {wanted.name!r} asks for test_maximum under {under!r}, which has none.",
+                remedy=f"Use protocol: {' or '.join(having)}.",
+            )
+        if not NAME.fullmatch(wanted.name):
             raise SettingError(f"{where}: {wanted.name!r} is no name.", remedy="Use letters, digits, - and _.")
     ranked: list[TableEntry | FigureEntry] = [table for table in study.wanted_tables() if table.ranks]
     for wanted in [*ranked, *(figure for figure in study.figures if figure.kind == "ranks")]:
@@ -338,6 +171,18 @@ def _check(study: Study, where: str, folder: Path) -> None:
         raise SettingError(
             f"{where}: a figure draws a sweep, and the study has none.", remedy="Add sweep, or kind: growth."
         )
+
+
+def _check_published(study: Study, where: str) -> None:
+    """Raise SettingError where a figure is printed for a graph that is neither in the study nor known."""
+    inputs = [entry.input for entry in study.graphs]
+    variations: list[Variation] = [*study.methods, *study.variants]
+    for name in (name for one in variations for name in one.published):
+        if name not in inputs and name not in catalog.names():
+            raise SettingError(
+                f"{where}: a figure is published for {name!r}, which is no input of a graph.",
+                remedy=nearest(name, [*inputs, *catalog.names()]),
+            )
 
 
 def _check_ranks(study: Study, wanted: TableEntry | FigureEntry, where: str) -> None:

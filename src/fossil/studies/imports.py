@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fossil.studies.plan import StudyPlan
+from fossil.studies.record import Record
 from fossil.studies.recorded import read_lines
-from fossil.studies.store import Record, Store
+from fossil.studies.store import Store
+
+_EXPORTED = "Name a file of records that this version has exported; nothing was taken."
 
 
 def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
@@ -26,7 +29,8 @@ def import_records(plan: StudyPlan, store: Store, path: Path) -> str:
     found = []
     for values, where in read_lines(path):
         if not {"left_out", "searched"} & values.keys():
-            record = Record.from_dict({name: one for name, one in values.items() if name != "places"}, where)
+            values.pop("places", None)
+            record = Record.from_dict(values, where, _EXPORTED)
             found.append(record if own or record.imported else replace(record, imported=path.name))
     for record in found:
         if record.key not in plan.keys:

@@ -29,7 +29,8 @@ from fossil.readers.read import LoadedGraph
 from fossil.storage import write_bytes
 from fossil.studies.plan import Cell, Graphs, StudyPlan
 from fossil.studies.pool import environment
-from fossil.studies.store import Record, Store
+from fossil.studies.record import Record
+from fossil.studies.store import Store
 from fossil.studies.train import do_cell, given_up
 from fossil.studies.work import PATIENCE, Options, Reporter, missing_cells
 from fossil.training.devices import version_of

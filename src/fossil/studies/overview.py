@@ -9,8 +9,10 @@ from typing import TypeVar
 from fossil.errors import SettingError, nearest
 from fossil.report.tables import Format, Table, Value, render
 from fossil.storage import write_text
-from fossil.studies.figures import draw_figure, notes_of
+from fossil.studies.figures import draw_figure, is_measured, notes_of
 from fossil.studies.plan import StudyPlan
+from fossil.studies.record import Record
+from fossil.studies.recorded import Elsewhere
 from fossil.studies.results import Results, each_once
 from fossil.studies.spread import SPREAD
 from fossil.studies.store import Store
@@ -29,11 +31,15 @@ def summary_line(results: Results) -> str:
     return f"{results.plan.study.name}: {done}{failed}, {counts.missing:,} missing"
 
 
-def plan_table(results: Results) -> Table:
-    """Return how many trainings each row lacks on each graph, and what all of them will take."""
-    return _matrix(
-        results, "Missing trainings", "missing", [summary_line(results), *_cost(results), *left_out(results.plan)]
-    )
+def plan_table(results: Results, elsewhere: Elsewhere | None = None) -> Table:
+    """Return how many trainings each row lacks on each graph, and what all of them will take.
+
+    Args:
+        results: what was measured in the store of the study.
+        elsewhere: what was measured of it elsewhere, and counts where nothing like a training was measured here.
+    """
+    notes = [summary_line(results), *_cost(results, elsewhere), *left_out(results.plan)]
+    return _matrix(results, "Missing trainings", "missing", notes)
 
 
 def status_table(plan: StudyPlan, store: Store) -> Table:
@@ -73,28 +79,41 @@ def _matrix(results: Results, title: str, state: str, notes: Sequence[str]) -> T
     return Table(title, ["Method", *plan.columns], rows, records, notes)
 
 
-def _cost(results: Results) -> list[str]:
+def _cost(results: Results, elsewhere: Elsewhere | None) -> list[str]:
     """Return what the missing trainings will take, by those that were measured; what was not is said to be unknown."""
-    cells = [cell for cell in each_once(results.plan.cells) if results.state(cell) == "missing"]
-    expected = [results.expected(cell) for cell in cells]
-    known = [record for record in expected if record is not None]
+    plan = results.plan
+    cells = [cell for cell in each_once(plan.cells) if results.state(cell) == "missing"]
     if not cells:
         return []
-    if not known:
-        return ["How long they take is unknown: nothing like them was measured in this store yet."]
-    scoring = [sum(scores.seconds or 0.0 for scores in record.scores.values()) for record in known]
-    seconds = sum(record.seconds or 0.0 for record in known) + sum(scoring)
-    devices = sorted({record.device for record in known if record.device})
-    memory = max((record.memory or 0.0 for record in known), default=0.0)
-    lines = [
-        f"About {duration(seconds)} one after another for {len(known):,} of them, as measured on {', '.join(devices)}"
-        + (f"; at most {memory / 1e9:.2g} GB at a time." if memory else ".")
+    here = [record for cell in cells if (record := results.expected(cell)) is not None]
+    there = [
+        record
+        for cell in cells
+        if elsewhere is not None and results.expected(cell) is None
+        if (record := elsewhere.expected(plan, cell)) is not None
     ]
-    if len(known) < len(cells):
-        lines.append(
-            f"How long the other {len(cells) - len(known):,} take is unknown: nothing like them was measured yet."
-        )
-    return lines
+    lines = [_taken(plan, [*here, *there])] if here or there else []
+    if elsewhere is not None and there:
+        lines.append(f"{len(there):,} of these by {elsewhere.path}: nothing like them was measured in this store yet.")
+    if elsewhere is not None and elsewhere.results is None:
+        lines.append(f"{elsewhere.path} says nothing of the study as it is now: {elsewhere.reason}")
+    unknown = len(cells) - len(here) - len(there)
+    which = f"the other {unknown:,}" if here or there else "they"
+    return [*lines, f"How long {which} take is unknown: nothing like them was measured yet."] if unknown else lines
+
+
+def _taken(plan: StudyPlan, records: Sequence[Record]) -> str:
+    """Return what trainings like these take together, with what the study asks for of their scoring."""
+    asked = plan.study.protocols
+    scored = [scores for record in records for scores in record.scores.values() if scores.protocol in asked]
+    seconds = sum(record.seconds or 0.0 for record in records) + sum(scores.seconds or 0.0 for scores in scored)
+    devices = sorted({record.device for record in records if record.device})
+    memory = max(record.memory or 0.0 for record in records)
+    most = f"; at most {memory / 1e9:.2g} GB at a time." if memory else "."
+    return (
+        f"About {duration(seconds)} one after another for {len(records):,} of them, as measured on "
+        f"{' and '.join(devices) or 'an unknown device'}{most}"
+    )
 
 
 def _failures(results: Results) -> list[str]:
@@ -104,8 +123,7 @@ def _failures(results: Results) -> list[str]:
         record = results.records.get(cell.key)
         if record is None or results.state(cell) != "failed":
             continue
-        reasons = [record.failed, *(one.failed for one in record.scores.values())]
-        for reason in filter(None, reasons):
+        for reason in record.reasons(cell):
             about.setdefault(reason, []).append(results.plan.name_of(cell))
     return [f"failed: {'; '.join(names[:3])}{_and_more(len(names) - 3)}: {reason}" for reason, names in about.items()]
 
@@ -129,26 +147,27 @@ def left_out(plan: StudyPlan) -> list[str]:
 
 
 def tables_named(results: Results, name: str | None = None) -> dict[str, Table]:
-    """Return the tables of a study by the names of their files, all or those of one entry.
+    """Return the tables of a study by the names of their files, all or one.
 
     Once its searches are frozen, how far each method has to be tuned is one of them.
 
     Raises:
         SettingError: there is no table of that name.
     """
-    spread = searched_table(results)
-    if spread is not None and name == SPREAD:
-        return {SPREAD: spread}
-    entries = _chosen({entry.name: entry for entry in results.plan.study.wanted_tables()}, name, "table")
+    entries = results.plan.study.wanted_tables()
     found = {file: table for entry in entries for file, table in tables_of(results, entry).items()}
-    return found if spread is None or name is not None else {**found, SPREAD: spread}
+    spread = searched_table(results)
+    if spread is not None:
+        found[SPREAD] = spread
+    return found if name is None else {name: _chosen(found, name, "table")}
 
 
 def draw_figures(results: Results, name: str | None, folder: Path) -> list[Path]:
-    """Draw the figures of a study, all or one, and return the files.
+    """Draw the figures of a study, all for which something is measured or one, and return the files.
 
     Raises:
         SettingError: there is no figure of that name, or none at all.
+        EvaluationError: there is nothing to draw yet.
     """
     figures = results.plan.study.figures
     if not figures:
@@ -156,12 +175,14 @@ def draw_figures(results: Results, name: str | None, folder: Path) -> list[Path]
             f"{results.plan.file} asks for no figure.",
             remedy="Add one under figures, such as {name: growth, kind: growth}.",
         )
-    entries = _chosen({figure.name: figure for figure in figures}, name, "figure")
-    return [path for entry in entries for path in draw_figure(results, entry, folder)]
+    named = {figure.name: figure for figure in figures}
+    entries = figures if name is None else (_chosen(named, name, "figure"),)
+    measured = [entry for entry in entries if is_measured(results, entry)]
+    return [path for entry in measured or entries for path in draw_figure(results, entry, folder)]
 
 
 def figure_notes(results: Results, name: str | None) -> list[str]:
-    """Return what must be said beside the figures of a study, all or one, and stands in them too."""
+    """Return what must be said beside the figures of a study, all or one, and stands in those that can be drawn."""
     entries = [figure for figure in results.plan.study.figures if name in (None, figure.name)]
     return [note for entry in entries for note in notes_of(results, entry)]
 
@@ -182,9 +203,7 @@ def export_tables(results: Results, folder: Path, forms: Sequence[Format]) -> li
 Entry = TypeVar("Entry")
 
 
-def _chosen(entries: Mapping[str, Entry], name: str | None, what: str) -> list[Entry]:
-    if name is None:
-        return list(entries.values())
+def _chosen(entries: Mapping[str, Entry], name: str, what: str) -> Entry:
     if name not in entries:
         raise SettingError(f"The study has no {what} {name!r}.", remedy=nearest(name, entries))
-    return [entries[name]]
+    return entries[name]

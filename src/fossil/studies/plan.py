@@ -29,7 +29,8 @@ from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.config import RunConfig
 from fossil.runs.plan import Plan, plan_run
-from fossil.studies.file import Study, read_study
+from fossil.studies.entries import Study
+from fossil.studies.file import read_study
 from fossil.studies.rows import Row, rows_of
 from fossil.studies.searched import Searched, how_searched, read_searched
 
@@ -264,6 +265,8 @@ def _cells_of_seed(plan: StudyPlan, graphs: Graphs, seed: int, download: bool) -
         except DataError as error:
             plan.unreadable[column] = f"{error.what} {error.remedy}"
             continue
+        except (GraphError, SettingError) as error:
+            raise type(error)(f"{plan.file}, {plan.columns[column]}: {error.what}", remedy=error.remedy) from error
         scorings = tuple(_scorings(plan, graphs, column, seed))
         for row in range(len(plan.rows)):
             if (row, column) in plan.impossible or not scorings:

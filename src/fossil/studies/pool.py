@@ -20,11 +20,12 @@ import torch
 
 from fossil.errors import FossilError, RunError
 from fossil.studies.plan import Cell, Graphs, StudyPlan
-from fossil.studies.store import Record, Store
+from fossil.studies.record import Record
+from fossil.studies.store import Store
 from fossil.studies.train import given_up
 from fossil.studies.work import Options, Reporter, missing_cells, work
 
-_DEATHS = 2  # processes that one cell may cost before that is its result
+_DEATHS = 2  # processes that one cell may cost before that is its result, or one place before a training begins there
 
 
 def thread_share(jobs: int) -> int:
@@ -126,7 +127,8 @@ class Pool:
         self.jobs = options.jobs or 1
         self.threads = options.threads or thread_share(self.jobs)
         self.environment = _thread_limits(self.threads) | dict(environment or {})
-        self.deaths: Counter[str] = Counter()
+        self.deaths: Counter[str] = Counter()  # by the key of the cell
+        self.idle_deaths: Counter[int] = Counter()  # in a row with no training in hand, by place
 
     def run(self) -> None:
         """Do what is missing."""
@@ -168,6 +170,7 @@ class Pool:
         [cell] = content
         worker.at = cell if kind == "started" else None
         if kind == "started":
+            self.idle_deaths.pop(worker.place, None)
             self.reporter.started(cell)
         else:
             record = self.store.read(cell.key)
@@ -176,18 +179,22 @@ class Pool:
         return True
 
     def _after(self, worker: _Worker) -> Iterator[_Worker]:
-        """Yield who takes the place of a worker that has ended, where it did so in the middle of something."""
+        """Yield who takes the place of a worker that somebody ended."""
         worker.process.join()
         if not worker.process.exitcode:
             return
-        if worker.at is None:
-            raise RunError(
-                f"A process of the study ended by itself (status {worker.process.exitcode}) before it did anything.",
-                remedy="Look at what it wrote above; a single job works in this process.",
-            )
-        self.deaths[worker.at.key] += 1
-        if self.deaths[worker.at.key] >= _DEATHS:
-            self._give_up(worker.at, worker.process.exitcode)
+        if worker.at is None:  # it was waiting for others, or could not even start
+            self.idle_deaths[worker.place] += 1
+            if self.idle_deaths[worker.place] >= _DEATHS:
+                raise RunError(
+                    f"A process of the study ended {_DEATHS} times (status {worker.process.exitcode}) before it began "
+                    "a training.",
+                    remedy="Look at what it wrote above; a single job works in this process.",
+                )
+        else:
+            self.deaths[worker.at.key] += 1
+            if self.deaths[worker.at.key] >= _DEATHS:
+                self._give_up(worker.at, worker.process.exitcode)
         if not self.options.is_over:
             yield self._start(worker.place)
 

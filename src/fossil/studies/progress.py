@@ -10,10 +10,12 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fossil.report.terminal import PlainConsole
 from fossil.studies.plan import Cell, StudyPlan
-from fossil.studies.store import Record, Store
+from fossil.studies.record import Record
+from fossil.studies.store import Store
 from fossil.studies.work import Options
-from fossil.training.progress import duration
+from fossil.training.progress import duration, whole
 
 
 class LiveReport:
@@ -28,13 +30,18 @@ class LiveReport:
 
     def __init__(self, plan: StudyPlan, store: Store, options: Options, console: Console | None = None) -> None:
         self.plan, self.store, self.options = plan, store, options
-        self.console = console or Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+        self.console = console or PlainConsole(stderr=True)
         self.cells = {cell.key: cell for cell in reversed(plan.cells)}
         self.records: dict[str, Record] = {}
         self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(), console=self.console, disable=not self.console.is_terminal,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(table_column=whole()),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(table_column=whole()),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
 
     def __enter__(self) -> Self:
         self._look()
@@ -60,7 +67,7 @@ class LiveReport:
         count = f"[{len(self.records):>{len(str(len(self.cells)))}}/{len(self.cells)}]"
         told = "" if self.console.is_terminal else self._state()
         state = f"; {told}" if told else ""
-        self.console.print(f"{count} {self.plan.name_of(cell)}: {outcome(record)}{state}")
+        self.console.print(f"{count} {self.plan.name_of(cell)}: {outcome(record, cell)}{state}", soft_wrap=True)
 
     def waiting(self, cells: int) -> None:
         """Say that others are at the rest."""
@@ -79,7 +86,7 @@ class LiveReport:
                     self.records[key] = record
 
     def _state(self) -> str:
-        failed = sum(record.has_failed for record in self.records.values())
+        failed = sum(bool(record.reasons(self.cells[key])) for key, record in self.records.items())
         parts = [f"{failed} failed"] if failed else []
         running = sum(key in self.cells for key in self.store.running())
         parts += [f"{running} running"] if running else []
@@ -111,14 +118,16 @@ class LiveReport:
         return usual.get((cell.row, cell.column)) or mean(usual.values() or [1.0])
 
 
-def outcome(record: Record) -> str:
-    """Return what came of a training, in a few words."""
+def outcome(record: Record, cell: Cell) -> str:
+    """Return what came of a cell, in a few words."""
     if record.failed:
         return f"failed: {record.failed}"
+    wanted = [record.score_of(scoring) for scoring in cell.scorings]
     parts = [
         f"{scores.protocol} failed: {scores.failed}"
         if scores.failed
         else f"{100 * mean(scores.accuracies):.2f} ({scores.protocol})"
-        for scores in record.scores.values()
+        for scores in wanted
+        if scores is not None
     ]
     return f"{', '.join(parts)} in {duration(record.seconds or 0.0)}"

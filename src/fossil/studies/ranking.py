@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fossil.evaluation.comparison import Ranks, mean_ranks
 from fossil.report.tables import Table, Value
-from fossil.studies.file import Quantity, TableEntry
+from fossil.studies.entries import Quantity, TableEntry
 from fossil.studies.results import SCORED, Results, middle, over_encoders
 
 _NOTHING = "–"

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fossil.errors import RunError
 from fossil.storage import write_text
 from fossil.studies.file import read_study
+from fossil.studies.plain import rebuilt
 from fossil.studies.plan import Cell, Scoring, StudyPlan
+from fossil.studies.record import Record
 from fossil.studies.results import Results
 from fossil.studies.rows import rows_of
-from fossil.studies.searched import Searched
-from fossil.studies.store import Record
+from fossil.studies.searched import SEARCHED, Searched
 
 
 def export_records(results: Results, folder: Path) -> Path:
@@ -72,7 +73,7 @@ def read_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
         where = f"Line {number} of {path}"
         try:
             values = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
             raise RunError(
@@ -106,7 +107,7 @@ def open_recorded(file: Path, records: Path) -> Results:
         if "searched" in values or "left_out" in values:
             continue
         places = values.pop("places", None)
-        if not isinstance(places, list):
+        if not isinstance(places, list) or not all(isinstance(at, list) and len(at) == 2 for at in places):
             raise RunError(f"{where} does not say which rows it belongs to.", remedy="Export the records again.")
         record = Record.from_dict(values, where)
         found[record.key] = record
@@ -119,13 +120,48 @@ def open_recorded(file: Path, records: Path) -> Results:
     return Results(replace(plan, cells=tuple(cells)), _Read(found))
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """What was measured of a study elsewhere.
+
+    Attributes:
+        path: the file of its records.
+        results: what they say; None where they are not of the study as it is now.
+        reason: why not.
+    """
+
+    path: Path
+    results: Results | None
+    reason: str = ""
+
+    def expected(self, plan: StudyPlan, cell: Cell) -> Record | None:
+        """Return a record that says what a cell of a plan is likely to cost; None where nothing like it is there."""
+        title = plan.rows[cell.row].title
+        if self.results is None or title not in [row.title for row in self.results.plan.rows]:
+            return None
+        return self.results.expected(replace(cell, row=self.results.plan.row_titled(title)))
+
+
+def measured_elsewhere(plan: StudyPlan) -> Elsewhere | None:
+    """Return what `records/NAME.jsonl` beside a study file says of it; None where there is no such file."""
+    path = plan.file.parent / "records" / f"{plan.study.name}.jsonl"
+    if not path.is_file():
+        return None
+    try:
+        return Elsewhere(path, open_recorded(plan.file, path))
+    except RunError as error:
+        return Elsewhere(path, None, error.what)
+
+
 def _searched(lines: list[tuple[dict[str, Any], str]]) -> Searched | None:
     for values, where in lines:
         if "searched" in values:
             try:
-                return Searched(**values["searched"])
-            except TypeError as error:
-                raise RunError(f"{where} has no settings that were searched.", remedy="Export them again.") from error
+                return rebuilt(SEARCHED, values["searched"])
+            except ValueError as error:
+                raise RunError(
+                    f"{where} has no settings that were searched ({error}).", remedy="Export them again."
+                ) from error
     return None
 
 

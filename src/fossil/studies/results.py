@@ -10,9 +10,9 @@ from typing import Protocol, TypeAlias
 
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.statistics import Summary
-from fossil.studies.file import Quantity
+from fossil.studies.entries import Quantity
 from fossil.studies.plan import Cell, Scoring, StudyPlan
-from fossil.studies.store import Record, Scores
+from fossil.studies.record import Record, Scores
 
 BySplit: TypeAlias = Mapping[int, float]
 """A value for each split, by the seed of the split; a single one under 0 where splits have nothing to do with it."""
@@ -65,10 +65,10 @@ class Results:
 
     @cached_property
     def _by_place(self) -> dict[tuple[int, int], list[Cell]]:
-        found: dict[tuple[int, int], list[Cell]] = {}
+        by_place: dict[tuple[int, int], list[Cell]] = {}
         for cell in self.plan.cells:
-            found.setdefault((cell.row, cell.column), []).append(cell)
-        return found
+            by_place.setdefault((cell.row, cell.column), []).append(cell)
+        return by_place
 
     def cells(self, row: int, column: int) -> Sequence[Cell]:
         """Return the cells of one place in a table, one a seed."""
@@ -79,8 +79,7 @@ class Results:
         record = self.records.get(cell.key)
         if record is None or not record.serves(cell):
             return "missing"
-        scores = [record.score_of(scoring) for scoring in cell.scorings]
-        return "failed" if record.failed or any(one is not None and one.failed for one in scores) else "done"
+        return "failed" if record.reasons(cell) else "done"
 
     def count(self, cells: Sequence[Cell]) -> Counts:
         """Count trainings; one that several rows share counts once."""
@@ -89,8 +88,8 @@ class Results:
 
     def values(self, row: int, column: int, quantity: Quantity, name: str) -> ByEncoder:
         """Return what every encoder of a place has of a quantity, under the protocol of this name."""
-        found = {cell.seed: self._value(cell, quantity, name) for cell in self.cells(row, column)}
-        return {seed: value for seed, value in found.items() if value}
+        by_seed = {cell.seed: self._value(cell, quantity, name) for cell in self.cells(row, column)}
+        return {seed: by_split for seed, by_split in by_seed.items() if by_split}
 
     def _value(self, cell: Cell, quantity: Quantity, name: str) -> BySplit:
         record = self.records.get(cell.key)
@@ -104,29 +103,36 @@ class Results:
             return {}
         splits = scores.seeds if scores.supervised else scoring.seeds
         # Where no probe was chosen there is nothing to be the maximum of.
-        of = "accuracy" if scores.supervised and quantity == "test_maximum" else quantity
-        return dict(zip(splits, scores.on(splits, SCORED[of]), strict=False))
+        scored = "accuracy" if scores.supervised and quantity == "test_maximum" else quantity
+        return dict(zip(splits, scores.on(splits, SCORED[scored]), strict=False))
 
     def _scores(self, cell: Cell, name: str) -> tuple[Scores | None, Scoring | None]:
-        record, scoring = self.records.get(cell.key), next((one for one in cell.scorings if one.protocol == name), None)
+        record = self.records.get(cell.key)
+        scoring = next((scoring for scoring in cell.scorings if scoring.protocol == name), None)
         return (None if record is None or scoring is None else record.score_of(scoring)), scoring
 
     def majority(self, column: int, name: str) -> float | None:
         """Return the accuracy of the most frequent training class of a graph, over all splits that were scored."""
         scores = [self._scores(cell, name)[0] for cell in self.plan.cells if cell.column == column]
-        found = [one.majority for one in scores if one is not None and one.majority is not None]
-        return mean(found) if found else None
+        majorities = [score.majority for score in scores if score is not None and score.majority is not None]
+        return mean(majorities) if majorities else None
 
-    def reasons(self, row: int, column: int, name: str) -> list[str]:
-        """Return why cells of a place have failed, or cannot be, each reason once."""
+    def reasons(self, row: int, column: int, name: str | None) -> list[str]:
+        """Return why cells of a place have failed, or cannot be, each reason once.
+
+        Args:
+            row: position of the row.
+            column: position of the graph.
+            name: of the protocol; where it is None, what became of scores does not matter.
+        """
         plan = self.plan
-        known = [plan.unreadable.get(column), plan.unscorable.get((column, name)), plan.impossible.get((row, column))]
-        found = [one for one in known if one]
+        reasons = [plan.unreadable.get(column), plan.impossible.get((row, column))]
+        if name is not None:
+            reasons.append(plan.unscorable.get((column, name)))
         for cell in self.cells(row, column):
-            record, (scores, _) = self.records.get(cell.key), self._scores(cell, name)
-            found += [record.failed] if record is not None and record.failed else []
-            found += [scores.failed] if scores is not None and scores.failed else []
-        return list(dict.fromkeys(found))
+            record, scores = self.records.get(cell.key), None if name is None else self._scores(cell, name)[0]
+            reasons += [None if record is None else record.failed, None if scores is None else scores.failed]
+        return list(dict.fromkeys(reason for reason in reasons if reason))
 
     def expected(self, cell: Cell) -> Record | None:
         """Return a record that says what a cell is likely to cost: of its row and graph, else of its method on it."""
@@ -160,12 +166,12 @@ def _median_record(records: Sequence[Record]) -> Record:
 
 def over_encoders(values: ByEncoder, name: str) -> Summary | None:
     """Summarise one value per encoder, its mean over splits, as the protocol does; None where there is none."""
-    return protocol(name).summarize([mean(one.values()) for one in values.values()]) if values else None
+    return protocol(name).summarize([mean(by_split.values()) for by_split in values.values()]) if values else None
 
 
-def middle(found: Summary, quantity: Quantity) -> float:
+def middle(summary: Summary, quantity: Quantity) -> float:
     """Return the mean of scores, the median of costs: the first training of a process also compiles."""
-    return found.mean if quantity in SCORED else median(found.values)
+    return summary.mean if quantity in SCORED else median(summary.values)
 
 
 def paired(own: ByEncoder, other: ByEncoder, name: str) -> Summary | None:
@@ -174,5 +180,7 @@ def paired(own: ByEncoder, other: ByEncoder, name: str) -> Summary | None:
     for seed in sorted(own.keys() & other.keys()):
         shared = [split for split in own[seed] if split in other[seed]]
         if shared:
-            differences.append(mean(own[seed][one] for one in shared) - mean(other[seed][one] for one in shared))
+            differences.append(
+                mean(own[seed][split] for split in shared) - mean(other[seed][split] for split in shared)
+            )
     return protocol(name).summarize(differences) if differences else None

@@ -10,8 +10,9 @@ from typing import Any
 from fossil.errors import SettingError
 from fossil.methods.registry import Kind, get_method, recipes
 from fossil.settings import spelt
-from fossil.studies.file import GraphEntry, MethodEntry, Published, Study, Variation, refuse_alike
-from fossil.studies.searched import SUFFIX, Searched, check_spaces, searched_rows
+from fossil.studies.entries import GraphEntry, MethodEntry, Published, Study, Variation
+from fossil.studies.file import refuse_alike
+from fossil.studies.searched import SUFFIX, Searched, check_spaces, folder_of_search, searched_rows
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ def rows_of(study: Study, file: Path, searched: Searched | None = None) -> tuple
         refuse_alike(titles, "rows", file)
         return rows
     refuse_alike(titles + [title + SUFFIX for title in titles], "rows", file)
+    folders = [folder_of_search(Path(), graph, title).name for graph in study.columns for title in titles]
+    refuse_alike(folders, "folders of searches", file)
     check_spaces(study.search, rows, file)
     return rows + searched_rows(rows, searched)
 

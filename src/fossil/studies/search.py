@@ -4,9 +4,9 @@ search.yaml     what is searched; another search is refused
 journal.log     Optuna's journal, the only record of the trials
 openings.jsonl  how often test labels were looked at afterwards
 
-Optuna is asked and told, one trial after another. What it proposes for trial n is drawn from a stream of that name and
-from the trials before it, so that a search that was killed goes on as if it had not been: a trial that was under way
-keeps its number, its settings and the encoders that were done.
+Optuna is asked and told, one trial after another. A proposal becomes a trial only if nobody has tried it before. It
+depends on the number of the trial and on the trials before it alone, so that a search that was killed goes on as if it
+had not been: a trial that was under way keeps its number, its settings and the encoders that were done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,7 +32,7 @@ from fossil.training.devices import resolve_device
 if TYPE_CHECKING:
     import optuna
 
-_MOST_REPEATS = 20  # proposals in a row that were tried before, after which nothing new is expected
+_PROPOSALS = 50  # for one trial, after which nothing new is expected
 _BY_CHANCE = 10  # trials before the sampler has something to go by, as in the paper's searches
 
 
@@ -138,88 +137,68 @@ def _trials(plan: SearchPlan, study: optuna.Study, budget: Budget) -> Iterator[T
     import optuna
 
     while True:
-        found = read(plan, study)
-        finished = found.trials
-        if not study.trials:
-            usual = {name: value for name, value in plan.usual.items() if plan.space[name].holds(value)}
-            study.enqueue_trial(usual)
-        waiting = [one for one in study.trials if not one.state.is_finished()]
-        if not waiting and (not budget.allows_another(finished) or found.is_exhausted(plan.space)):
-            return
-        number = waiting[0].number if waiting else len(study.trials)
+        unfinished = [one for one in study.trials if not one.state.is_finished()]
+        if not unfinished:
+            found = read(plan, study)
+            if not budget.allows_another(found.trials) or found.is_exhausted(plan.space):
+                return
+            chosen = _propose(plan, study, found)
+            if chosen is None:
+                study.set_user_attr(EXHAUSTED, True)
+                return
+            study.enqueue_trial(chosen)
         # A trial that was under way when somebody killed the search: nobody else has claimed the folder.
-        under_way = [one for one in waiting if one.state is optuna.trial.TrialState.RUNNING]
+        under_way = [one for one in unfinished if one.state is optuna.trial.TrialState.RUNNING]
         trial = optuna.trial.Trial(study, under_way[0]._trial_id) if under_way else study.ask()
-        # Counted from what is kept, so that a search that was stopped in between ends at the same trial.
-        repeats = sum(1 for _ in takewhile(lambda one: one.same_as is not None, reversed(finished)))
-        chosen = {}
-        for name, domain in plan.space.items():
-            study.sampler = _sampler(plan, number, name, by_chance=repeats > 0)
-            chosen[name] = domain.suggest(trial, name)
-        before = next((one for one in finished if one.settings == plan.settings(chosen)), None)
-        if before is not None and repeats >= _MOST_REPEATS:
-            trial.set_user_attr("reason", "nothing new was proposed")
-            _tell(plan, study, trial, state="FAIL")
-            study.set_user_attr(EXHAUSTED, True)
-            return
-        if before is not None:
-            _tell_again(plan, study, trial, before)
-        else:
-            _try(plan, study, trial, chosen)
+        _try(plan, study, trial, _suggested(plan, trial))
         yield read_trial(study.trials[trial.number], plan.settings, plan.limits)
 
 
-def _sampler(plan: SearchPlan, number: int, name: str, *, by_chance: bool) -> optuna.samplers.BaseSampler:
-    """Return the sampler of one setting of one trial: what it proposes depends on these and on the trials before.
-
-    After a proposal that was tried before comes one by chance: the estimator, which learns nothing from a repeat, would
-    go on repeating the best.
-    """
+def _propose(plan: SearchPlan, study: optuna.Study, found: Found) -> dict[str, Any] | None:
+    """Return settings that were not tried before, at first the method's own; None where nothing new is proposed."""
     import optuna
 
-    def excess(trial: optuna.trial.FrozenTrial) -> list[float]:
-        return list(plan.limits.excess(Usage.read(trial.user_attrs)).values())
+    tried = [one.settings for one in found.trials]
+    drafts = optuna.create_study(direction="maximize")  # in memory: what is not tried leaves no trace
+    drafts.add_trials(study.trials)
+    if not tried:
+        drafts.enqueue_trial({name: value for name, value in plan.usual.items() if plan.space[name].holds(value)})
+    for draft in range(_PROPOSALS):
+        seed = derive(plan.seed, "search", len(tried), draft) % 2**32
+        drafts.sampler = _estimator(seed) if draft == 0 else optuna.samplers.RandomSampler(seed)
+        chosen = _suggested(plan, drafts.ask())
+        if plan.settings(chosen) not in tried:
+            return chosen
+    return None
 
-    seed = derive(plan.seed, "search", number, name) % 2**32
-    if by_chance:
-        return optuna.samplers.RandomSampler(seed)
-    asks_for_limits = bool(plan.limits) and not hasattr(optuna.trial.Trial, "set_constraint")  # before version 5
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return optuna.samplers.TPESampler(
-            n_startup_trials=_BY_CHANCE,
-            multivariate=False,  # as when the paper was written; newer versions differ
-            constant_liar=False,
-            seed=seed,
-            constraints_func=excess if asks_for_limits else None,
-        )
+
+def _suggested(plan: SearchPlan, trial: optuna.Trial) -> dict[str, Any]:
+    return {name: domain.suggest(trial, name) for name, domain in plan.space.items()}
+
+
+def _estimator(seed: int) -> optuna.samplers.TPESampler:
+    """Return the sampler that learns from the trials: the tree-structured Parzen estimator, as the paper has it."""
+    import optuna
+
+    return optuna.samplers.TPESampler(
+        n_startup_trials=_BY_CHANCE,
+        multivariate=False,  # as when the paper was written; newer versions differ
+        constant_liar=False,
+        seed=seed,
+    )
 
 
 def _tell(
     plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, value: float | None = None, state: str = "COMPLETE"
 ) -> None:
-    """Finish a trial, and tell the sampler by how much it exceeds the limits."""
+    """Finish a trial, and keep for the sampler by how much it exceeds the limits."""
     import optuna
 
-    if hasattr(trial, "set_constraint"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a trial that was killed right here
-            for name, excess in plan.limits.excess(Usage.read(study.trials[trial.number].user_attrs)).items():
-                trial.set_constraint(name, excess)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a trial that was killed right here
+        for name, excess in plan.limits.excess(Usage.read(study.trials[trial.number].user_attrs)).items():
+            trial.set_constraint(name, excess)
     study.tell(trial, value, state=optuna.trial.TrialState[state])
-
-
-def _tell_again(plan: SearchPlan, study: optuna.Study, trial: optuna.Trial, before: Trial) -> None:
-    """Finish a trial whose settings were tried before: the same seeds would give the same numbers."""
-    trial.set_user_attr("same_as", before.number)
-    trial.set_user_attr("values", list(before.values))
-    for name, value in before.usage.to_dict().items():
-        trial.set_user_attr(name, value)
-    if before.reason:
-        trial.set_user_attr("reason", before.reason)
-    if not before.is_complete:  # the median that others are given up by counts those that are, and each setting once
-        _report(study, trial, before.values)
-    _tell(plan, study, trial, before.value if before.is_complete else None, before.state)
 
 
 def _report(study: optuna.Study, trial: optuna.Trial, values: Sequence[float]) -> None:

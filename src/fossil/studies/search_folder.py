@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import optuna
 
 _NAME = "search"  # of the one study in the journal
-FORMAT = 1
+FORMAT = 2
 
 
 class SearchFolder:
@@ -108,6 +108,7 @@ class SearchFolder:
         try:
             return optuna.create_study(
                 storage=optuna.storages.JournalStorage(JournalFileBackend(str(self.journal), lock)),
+                sampler=optuna.samplers.RandomSampler(),  # never asked: what is proposed is given with each trial
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=0),
                 study_name=_NAME,
                 direction="maximize",

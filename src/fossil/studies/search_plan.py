@@ -57,20 +57,20 @@ class Budget:
 
     def seconds_left(self, trials: list[Trial]) -> float | None:
         """Return how long the rest will take, if trials go on taking as long as they did; None before the first."""
-        trained = [one.spent for one in trials if one.spent > 0]
-        if not trained:
+        if not trials:
             return None if self.minutes is None else 60 * self.minutes
-        left = [] if self.minutes is None else [60 * self.minutes - sum(trained)]
+        spent = [one.spent for one in trials]
+        left = [] if self.minutes is None else [60 * self.minutes - sum(spent)]
         if self.trials is not None:
-            left.append((self.trials - len(trials)) * fmean(trained))
+            left.append((self.trials - len(trials)) * fmean(spent))
         return max(0.0, min(left))
 
     def allows_another(self, trials: list[Trial]) -> bool:
         """Tell whether one more trial may begin: one that, going by the others, would end in time. The first may."""
         if self.trials is not None and len(trials) >= self.trials:
             return False
-        trained = [one.spent for one in trials if one.spent > 0]
-        return self.minutes is None or not trained or sum(trained) + fmean(trained) <= 60 * self.minutes
+        spent = [one.spent for one in trials]
+        return self.minutes is None or not spent or sum(spent) + fmean(spent) <= 60 * self.minutes
 
 
 @dataclass(frozen=True, eq=False)

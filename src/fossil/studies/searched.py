@@ -10,16 +10,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import ConfigDict, TypeAdapter
 
 from fossil.errors import RunError, SettingError
 from fossil.storage import read_json, write_json
+from fossil.studies.plain import STRICT, rebuilt
 from fossil.studies.sealed import Openings
 from fossil.studies.space import build_space, read_space
 from fossil.studies.spread import FIGURES, Figures
 
 if TYPE_CHECKING:
-    from fossil.studies.file import SearchEntry, Study
+    from fossil.studies.entries import SearchEntry, Study
     from fossil.studies.rows import Row
 
 SUFFIX = " (searched)"
@@ -37,6 +40,8 @@ class Searched:
         spread: how validation accuracy spread over the settings that were tried (`fossil.studies.spread`), likewise.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]]
     how: str
     openings: int
@@ -48,6 +53,9 @@ class Searched:
         times = f"opened {self.openings} time{'' if self.openings == 1 else 's'}"
         state = f"were {times}" if self.settings or self.openings else f"are sealed: {times}"
         return f"{about} {self.how} Test labels of these searches {state}."
+
+
+SEARCHED = TypeAdapter(Searched)
 
 
 def how_searched(study: Study) -> str:
@@ -85,9 +93,9 @@ def read_searched(searches: Path, how: str) -> Searched:
         return Searched({}, how, _most_openings(path.parent for path in searches.glob("*/openings.jsonl")))
     values = read_json(file)
     try:
-        found = Searched(values["settings"], values["how"], 0, _spread(values.get("spread", {})))
+        found = rebuilt(SEARCHED, {**values, "spread": _spread(values.get("spread", {})), "openings": 0})
         folders = [folder_of_search(searches, graph, row) for row, of_row in found.settings.items() for graph in of_row]
-    except (TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunError(f"{file} is damaged.", remedy="Freeze the study again.") from error
     return replace(found, openings=_most_openings(folders))
 
@@ -98,7 +106,9 @@ def _most_openings(folders: Iterable[Path]) -> int:
 
 def _spread(values: Any) -> dict[str, dict[str, Figures]]:
     return {
-        row: {graph: {name: of[name] for name in ("trials", *FIGURES)} for graph, of in of_row.items()}
+        row: {
+            graph: {"trials": int(of["trials"]), **{name: of[name] for name in FIGURES}} for graph, of in of_row.items()
+        }
         for row, of_row in values.items()
     }
 

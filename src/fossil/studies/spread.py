@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SPREAD = "searched-spread"
 """The name of the table among those of a study."""
 
-Figures: TypeAlias = Mapping[str, float | None]
+Figures: TypeAlias = Mapping[str, int | float | None]
 """Of one search: `trials`, and where any setting counts all of `FIGURES`."""
 
 FIGURES = ("settings", "best", "defaults", "lower_quartile", "median", "upper_quartile", "worst")

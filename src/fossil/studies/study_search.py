@@ -11,7 +11,7 @@ from fossil.errors import FossilError, GraphError, SettingError
 from fossil.evaluation.protocol import protocol
 from fossil.report.tables import Table
 from fossil.runs.lock import HeldError
-from fossil.studies.file import SearchEntry
+from fossil.studies.entries import SearchEntry
 from fossil.studies.measuring import Limits
 from fossil.studies.objectives import ValidationAccuracy
 from fossil.studies.plan import WHOLE, Graphs, StudyPlan

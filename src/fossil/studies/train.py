@@ -25,9 +25,10 @@ from fossil.runs.interrupts import TrainingInterruptedError
 from fossil.runs.plan import Plan
 from fossil.runs.run import Run
 from fossil.storage import read_arrays, write_arrays
-from fossil.studies.file import Keep
+from fossil.studies.entries import Keep
 from fossil.studies.plan import Cell, Graphs, Scoring, StudyPlan, plan_cell, training_key
-from fossil.studies.store import Record, Scores, Store
+from fossil.studies.record import ANEW, Record, Scores
+from fossil.studies.store import Store
 from fossil.training.devices import describe_device, resolve_device
 
 
@@ -66,12 +67,21 @@ def do_cell(plan: StudyPlan, graphs: Graphs, store: Store, cell: Cell, device: s
 
 
 def kept_vectors(store: Store, key: str) -> Array | None:
-    """Return the vectors that a store has kept of a training; None where it has none."""
+    """Return the vectors that a store has kept of a training; None where it has none.
+
+    Raises:
+        RunError: they are damaged.
+    """
     file, folder = store.kept / f"{key}.npz", store.kept / key
-    if file.exists():
-        return read_arrays(file)["vectors"]
-    if (folder / "summary.json").exists():
-        return Run.open(folder).embeddings.vectors
+    try:
+        if file.exists():
+            return read_arrays(file)["vectors"]
+        if (folder / "summary.json").exists():
+            return Run.open(folder).embeddings.vectors
+    except KeyError as error:
+        raise RunError(f"{file} holds no vectors.", remedy=ANEW) from error
+    except RunError as error:
+        raise RunError(error.what, remedy=ANEW) from error
     return None
 
 

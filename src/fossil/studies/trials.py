@@ -39,7 +39,6 @@ class Trial:
         usage: what they took.
         feasible: whether all limits were kept.
         reason: why it failed or was given up.
-        same_as: the trial that had these settings before, whose numbers it has.
     """
 
     number: int
@@ -50,7 +49,6 @@ class Trial:
     usage: Usage
     feasible: bool
     reason: str | None = None
-    same_as: int | None = None
 
     @property
     def value(self) -> float:
@@ -59,8 +57,8 @@ class Trial:
 
     @property
     def spent(self) -> float:
-        """Seconds that it took; none where the numbers were there already."""
-        return 0.0 if self.same_as is not None else sum(self.usage.spent)
+        """Seconds that it took."""
+        return sum(self.usage.spent)
 
     @property
     def is_complete(self) -> bool:
@@ -85,25 +83,25 @@ class Found:
     @property
     def best(self) -> Trial | None:
         """The best complete trial that keeps all limits, the first of equals; None where there is none."""
-        candidates = [one for one in self.trials if one.is_complete and one.feasible]
+        candidates = [one for one in self.complete if one.feasible]
         return max(candidates, key=lambda one: (one.value, -one.number), default=None)
 
     @property
     def defaults(self) -> Trial | None:
         """The trial with the method's own values, where it is complete."""
-        same = (one for one in self.trials if one.is_complete and self.usual == one.settings)
+        same = (one for one in self.complete if self.usual == one.settings)
         return next(same, None)
 
     @property
-    def distinct(self) -> list[Trial]:
-        """Complete trials, each of their settings once."""
-        return [one for one in self.trials if one.is_complete and one.same_as is None]
+    def complete(self) -> list[Trial]:
+        """Trials all of whose encoders were trained."""
+        return [one for one in self.trials if one.is_complete]
 
     @property
     def spread(self) -> Spread | None:
         """How complete trials that keep all limits spread, as the best of them is chosen; None where there are none."""
         usual = None if self.defaults is None or not self.defaults.feasible else self.defaults.value
-        values = tuple(one.value for one in self.distinct if one.feasible)
+        values = tuple(one.value for one in self.complete if one.feasible)
         return Spread(values, usual) if values else None
 
     def is_exhausted(self, space: Space) -> bool:
@@ -126,8 +124,8 @@ class Found:
         """How much of the variance over trials each setting explains (fANOVA), the greatest first; empty where few."""
         import optuna
 
-        values = {one.value for one in self.distinct}
-        if len(self.distinct) < FEWEST_FOR_IMPORTANCE or len(values) < 2:
+        values = {one.value for one in self.complete}
+        if len(self.complete) < FEWEST_FOR_IMPORTANCE or len(values) < 2:
             return {}
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
         with warnings.catch_warnings():
@@ -136,10 +134,9 @@ class Found:
 
     def equal_budget(self) -> str:
         """Return what a table has to say of how the settings were found."""
-        settled = f"{len(self.trials)} trials ({len(self.distinct)} settings trained in full"
-        pruned, failed = self.count("PRUNED"), self.count("FAIL")
-        parts = [settled] + [f"{n} {what}" for n, what in ((pruned, "given up early"), (failed, "failed")) if n]
-        return ", ".join(parts) + ")"
+        others = {"given up early": self.count("PRUNED"), "failed": self.count("FAIL")}
+        parts = [f"{len(self.complete)} trained in full", *(f"{n} {what}" for what, n in others.items() if n)]
+        return f"{len(self.trials)} trials ({', '.join(parts)})"
 
 
 def read_trial(
@@ -156,5 +153,4 @@ def read_trial(
         usage=usage,
         feasible=limits.are_kept(usage),
         reason=kept.user_attrs.get("reason"),
-        same_as=kept.user_attrs.get("same_as"),
     )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from fossil.evaluation.statistics import Summary
-from fossil.studies.file import TableEntry
+from fossil.studies.entries import TableEntry
+from fossil.studies.places import Place, places_of
 from fossil.studies.results import Results
-from fossil.studies.tables import Place, places_of
 
 Word: TypeAlias = Literal["reproduced", "open", "lower", "higher", "not measured"]
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fossil.studies.plan import Cell, Graphs, StudyPlan
+from fossil.studies.record import Record
 from fossil.studies.results import each_once
-from fossil.studies.store import Record, Store
+from fossil.studies.store import Store
 from fossil.studies.train import do_cell
 
 PATIENCE = 0.5  # seconds between two looks at what others are doing
@@ -54,8 +55,7 @@ class Options:
         if record is None or not record.serves(cell):
             return False
         # What has failed for another study alone, under a protocol of its own, is not this one's to try again.
-        has_failed = record.failed or record.missing(cell)
-        return not (has_failed and self.retry_before is not None and record.finished < self.retry_before)
+        return not (record.reasons(cell) and self.retry_before is not None and record.finished < self.retry_before)
 
 
 class Reporter(Protocol):

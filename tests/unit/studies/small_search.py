@@ -62,4 +62,4 @@ def run_search(out: Path, trials: int = 6, plan: SearchPlan | None = None, liste
 
 def outcome(found: Found) -> list[tuple[Any, ...]]:
     """All that a search decided, and nothing of how long it took."""
-    return [(one.number, one.state, dict(one.chosen), one.values, one.same_as) for one in found.trials]
+    return [(one.number, one.state, dict(one.chosen), one.values) for one in found.trials]

@@ -9,8 +9,9 @@ import yaml
 
 from fossil.studies.execute import run_study
 from fossil.studies.plan import StudyPlan, open_study
+from fossil.studies.record import Record
 from fossil.studies.results import Results
-from fossil.studies.store import Record, Store
+from fossil.studies.store import Store
 from fossil.studies.work import Options, Reporter
 
 GRAPH = "csbm:nodes=60,features=8,degree=6"

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from small_study import CPU, DGI, planned, run, write
+from small_study import CPU, DGI, Seen, planned, run, write
 
 from fossil.errors import RunError, SettingError
 from fossil.studies.mps import shared_gpu
-from fossil.studies.pool import environment
+from fossil.studies.plan import Cell, open_study
+from fossil.studies.pool import Pool, _Worker, environment
+from fossil.studies.record import Record
+from fossil.studies.store import Store
 from fossil.studies.work import in_turn
 
 GPU = torch.device("cuda")  # a name: nothing here touches one
@@ -52,6 +58,56 @@ def test_each_process_begins_with_another_graph_and_has_every_cell(tmp_path: Pat
     assert {in_turn(cells, place, 7)[0].column for place in range(7)} == {0, 1, 2}
     assert [in_turn(cells, place, 2)[0].column for place in range(2)] == [0, 1]
     assert in_turn([], 1, 2) == []
+
+
+class Ended:
+    """A process that has ended."""
+
+    def __init__(self, exitcode: int) -> None:
+        self.exitcode = exitcode
+
+    def join(self) -> None:
+        pass
+
+
+class Played(Pool):
+    """A pool of one place whose processes, one after another, are said to do some cells and to end with a status."""
+
+    play: list[tuple[list[Cell], int]]
+    records: Mapping[str, Record]
+
+    def _start(self, place: int) -> _Worker:
+        cells, status = self.play.pop(0)
+        reading, writing = multiprocessing.Pipe(duplex=False)
+        for cell in cells:
+            self.store.write(self.records[cell.key])
+            writing.send(("started", cell))
+            writing.send(("finished", cell))
+        writing.close()
+        return _Worker(Ended(status), reading, place)  # type: ignore[arg-type]
+
+
+def test_who_is_killed_while_it_waits_for_others_is_replaced(tmp_path: Path) -> None:
+    file = write(tmp_path, methods=["features"], seeds=2)
+    done = run(file)
+    plan, graphs = open_study(file)
+    store = Store.open(tmp_path / "small.results", "small", file)
+    killed = -signal.SIGKILL
+
+    def played(*play: tuple[list[Cell], int]) -> list[str]:
+        for cell in plan.cells:
+            store.path_of(cell.key).unlink(missing_ok=True)
+        pool = Played(plan, graphs, store, CPU, seen := Seen())
+        pool.play, pool.records = list(play), done.records
+        pool.run()
+        assert not pool.play
+        return seen.finished_keys
+
+    first, second = plan.cells
+    assert played(([], killed), ([first, second], 0)) == [first.key, second.key]
+    assert played(([first], killed), ([second], killed), ([], 0)) == [first.key, second.key]
+    with pytest.raises(RunError, match=r"ended 2 times \(status -9\) before it began a training"):  # none can live here
+        played(([], killed), ([], killed))
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, RunError])

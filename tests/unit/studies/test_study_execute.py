@@ -226,6 +226,24 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
     assert len(trained(write(tmp_path))) == 3
 
 
+@pytest.mark.parametrize("content", [b"junk", None])
+def test_kept_vectors_that_are_damaged_are_named_with_what_a_study_can_do(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    run(write(tmp_path, methods=[DGI], seeds=1, keep="vectors"))
+    [kept] = (tmp_path / "small.results" / "kept").glob("*.npz")
+    if content is None:
+        np.savez(kept, others=np.zeros(3))
+    else:
+        kept.write_bytes(content)
+    both = write(tmp_path, methods=[DGI], seeds=1, keep="vectors", protocols=["paper", "released"])
+    with pytest.raises(RunError, match=kept.name) as caught:
+        run(both)
+    assert "run the study again" in caught.value.remedy and "--" not in caught.value.remedy
+    kept.unlink()
+    assert len(trained(both)) == 1
+
+
 def test_a_file_that_cannot_be_kept_is_nobodys_failure(tmp_path: Path) -> None:
     file = write(tmp_path, keep="run", methods=[DGI], seeds=1)
     (tmp_path / "small.results").mkdir()
@@ -276,7 +294,7 @@ def test_a_training_that_fails_the_second_time_costs_no_score_of_the_first(
     monkeypatch.setattr(faulty, "prepare", Features.prepare)
     assert len(trained(file, replace(CPU, retry_before=time.time()))) == 1
     [record] = run(file).records.values()
-    assert not record.has_failed and not record.traceback
+    assert not any(one.failed for one in record.scores.values()) and not record.failed and not record.traceback
 
 
 def test_splits_that_cannot_be_scored_cost_none_of_those_that_were(

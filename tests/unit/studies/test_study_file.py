@@ -13,7 +13,8 @@ from small_study import GRAPH, values
 
 from fossil.errors import SettingError
 from fossil.runs.plan import resolve_settings
-from fossil.studies.file import GraphEntry, MethodEntry, Study, TableEntry, build_study, read_study
+from fossil.studies.entries import GraphEntry, MethodEntry, Study, TableEntry
+from fossil.studies.file import build_study, read_study
 from fossil.studies.plan import open_study
 
 ROOT = Path(__file__).parents[3]
@@ -62,20 +63,44 @@ def test_tables_are_named_by_their_protocol_where_there_are_several() -> None:
         ({"graphs": [GRAPH, GRAPH]}, "graph .* is there twice"),
         ({"graphs": [{"input": "cora", "title": "A"}, {"input": "digits", "title": "A"}]}, "two graphs are called 'A'"),
         ({"graphs": ["cora", {"input": "cora", "treatment": {"isolated": "drop"}}]}, "two graphs are called 'Cora'"),
-        ({"graphs": []}, "graphs"),
+        ({"graphs": []}, "graphs is an empty list"),
+        ({"methods": []}, "methods is an empty list"),
+        ({"protocols": []}, "protocols is an empty list"),
+        ({"methods": [{"method": "dgi", "published": {"coar": 80}}]}, "published for 'coar'.*Did you mean 'cora'"),
+        ({"variants": [{"published": {"town.csv": 80}}]}, "published for 'town.csv', which is no input of a graph"),
         ({"methods": None}, "methods is empty"),
         ({"protocols": ["convergd"]}, "unknown protocol 'convergd'. Did you mean 'converged'"),
         ({"tables": [{"protocol": "released"}]}, "asks for protocol 'released', which the study does not score"),
+        ({"tables": ["test_maximum"]}, "asks for test_maximum under 'paper', which has none. Use protocol: released"),
+        (
+            {"sweep": {"name": "a", "values": [1]}, "figures": [{"name": "a", "value": "test_maximum"}]},
+            "'a' asks for test_maximum under 'paper'",
+        ),
         ({"seeds": 0}, "seeds=0 is not accepted"),
         ({"seeds": 10**9}, "seeds=1000000000 is not accepted"),
         ({"seeds": [1, 1]}, "has one twice"),
         ({"seeds": [True]}, r"seeds=\[True\] is not accepted"),
         ({"splits": 0}, "splits=0 is not accepted"),
+        ({"store": "a\0b"}, "store='a.x00b' is not accepted"),
+        ({"store": ""}, "store='' is not accepted"),
         ({"precision": "float64"}, "precision='float64' is not accepted"),
         ({"keep": "all"}, "keep='all' is not accepted"),
         ({"name": "../x"}, r"name='\.\./x' is not accepted"),
         ({"tables": [{"name": "a/b"}]}, "'a/b' is no name"),
         ({"tables": [{"name": "a"}, {"name": "a", "value": "seconds"}]}, "the table a is there twice"),
+        ({"tables": [{"name": "a"}, {"name": "A", "value": "seconds"}]}, "the table a is there twice"),
+        (
+            {"tables": [{"name": "a", "reference": "DGI"}, {"name": "a-difference"}]},
+            "the table a-difference is there twice",
+        ),
+        (
+            {"graphs": ["cora", "digits"], "tables": [{"name": "a", "ranks": True}, {"name": "a-ranks"}]},
+            "the table a-ranks is there twice",
+        ),
+        (
+            {"search": {"trials": 1}, "tables": [{"name": "searched-spread"}]},
+            "the table searched-spread is there twice",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -134,6 +159,27 @@ def test_an_alias_saves_writing_things_twice(tmp_path: Path) -> None:
         "  - {method: dgi, settings: &narrow {width: 8}}\n  - {method: grace, settings: *narrow}\n"
     )
     assert [one.settings for one in read_study(tmp_path / "a.yaml").methods] == [{"width": 8}, {"width": 8}]
+
+
+def test_a_mapping_takes_over_what_another_says_and_changes_some(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "name: a\ngraphs: [digits]\nmethods:\n"
+        "  - &one { method: dgi, epochs: 3, settings: &s { width: 8 } }\n"
+        "  - &two { <<: *one, title: Longer, epochs: 9 }\n"
+        "  - { <<: *two, title: Wider, settings: { <<: *s, width: 16 } }\n"
+    )
+    first, second, third = read_study(file).methods
+    assert (first.epochs, second.epochs, third.epochs) == (3, 9, 9)
+    assert (first.settings, second.settings, third.settings) == ({"width": 8}, {"width": 8}, {"width": 16})
+    assert (second.title, third.title) == ("Longer", "Wider")
+    file.write_text("x: &a { b: 1 }\ny: { <<: *a, <<: *a }\n")
+    with pytest.raises(SettingError, match="the key '<<' is there twice"):
+        read_study(file)
+    bomb = "".join(f"x{n}: &x{n} {{ <<: [*x{n - 1}, *x{n - 1}], k{n}: 1 }}\n" for n in range(1, 40))
+    file.write_text("x0: &x0 { k: 1 }\n" + bomb)
+    with pytest.raises(SettingError, match="more than 200,000 values"):
+        read_study(file)
 
 
 def test_numbers_are_read_as_people_write_them(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from small_study import DGI, run, trained, write
 from fossil.errors import RunError
 from fossil.studies.imports import import_records
 from fossil.studies.plan import open_study
+from fossil.studies.record import Record
 from fossil.studies.recorded import export_records
 from fossil.studies.results import Results
-from fossil.studies.store import Record, Store
+from fossil.studies.store import Store
 
 
 def taken(file: Path, records: Path) -> tuple[str, Results]:
@@ -63,12 +64,22 @@ def test_what_is_there_stays_and_scores_that_it_lacks_are_added(tmp_path: Path, 
     assert taken(write(elsewhere, methods=[DGI]), path)[0].startswith("0 taken, 2 there already")
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '{"ours_ms": 1.0}', '{"key": "k", "format": 99}'])
+@pytest.mark.parametrize("content", ["{", "[1]", "[" * 100_000, '{"ours_ms": 1.0}', '{"key": "k", "format": 99}'])
 def test_a_file_of_other_things_is_refused_whole(content: str, tmp_path: Path, elsewhere: Path) -> None:
     path = export_records(run(write(tmp_path, methods=[DGI], seeds=1)), tmp_path)
     path.write_text(path.read_text() + content + "\n")
     with pytest.raises(RunError, match="Line 2 of"):
         taken(write(elsewhere, methods=[DGI]), path)
+    assert not list((elsewhere / "small.results" / "cells").iterdir())
+
+
+def test_of_a_damaged_record_nothing_is_taken_and_the_remedy_is_of_a_file(tmp_path: Path, elsewhere: Path) -> None:
+    path = export_records(run(write(tmp_path, methods=[DGI], seeds=2)), tmp_path)
+    first, second = map(json.loads, path.read_text().splitlines())
+    path.write_text(json.dumps(first) + "\n" + json.dumps({**second, "seconds": "long"}) + "\n")
+    with pytest.raises(RunError, match=r"Line 2 of .* \(seconds: Input should be a valid number\)") as caught:
+        taken(write(elsewhere, methods=[DGI]), path)
+    assert "nothing was taken" in caught.value.remedy
     assert not list((elsewhere / "small.results" / "cells").iterdir())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_study import DGI, GRAPH, planned, write
 
-from fossil.errors import SettingError
+from fossil.errors import FossilError, SettingError
 from fossil.evaluation.protocol import protocol
 from fossil.evaluation.tasks.node_classification import NodeClassification
 from fossil.methods.registry import get_method
@@ -152,6 +152,19 @@ def test_who_makes_graphs_undirected_has_the_column_of_both_directions_alone(tmp
     assert "undirected by itself" in plan.impossible[0, 0]
     alone = planned(write(tmp_path, graphs=[GRAPH, both | {"input": GRAPH + ",seed=1"}], **rows))
     assert len(alone.cells) == 4  # another graph's second column is no help
+
+
+@pytest.mark.parametrize(
+    ("graph", "told"),
+    [
+        ({"input": "csbm:knots=5", "title": "B"}, r"small\.yaml, B: csbm has no parameter 'knots'"),
+        ({"input": "town-{seed}.csv", "title": "B"}, r"small\.yaml, B: .*town-0\.csv"),
+    ],
+    ids=["parameter", "path"],
+)
+def test_a_graph_that_cannot_be_read_says_which_it_is(graph: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(FossilError, match=told):
+        planned(write(tmp_path, graphs=[GRAPH, graph]))
 
 
 def test_an_unknown_setting_says_in_which_row(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_the_spread_over_settings_is_that_of_the_trials(tmp_path: Path) -> None:
     assert store.root.exists() and table.header[3:] == ["Best", "Defaults", "Median", "Middle half", "Worst"]
     for (one, found), record in zip(results, table.records, strict=True):
         assert found is not None and (record["row"], record["graph"]) == (one.row, one.graph)
-        values = sorted(trial.value for trial in found.trials if trial.same_as is None and trial.is_complete)
+        values = sorted(trial.value for trial in found.trials if trial.is_complete)
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
         assert (record["worst"], record["best"]) == (values[0], values[-1])
         assert [record[name] for name in ("lower_quartile", "median", "upper_quartile")] == [low, middle, high]
@@ -220,9 +220,7 @@ def test_settings_above_the_limits_are_neither_frozen_nor_in_the_spread(
     of_dgi, of_features = searches_table(plan, results).rows
     assert (of_dgi[3], of_dgi[4], of_dgi[7]) == ("8.0", "–", "4.0")  # the defaults, 512 wide, are not in the space
     [record] = searches_table(plan, results).records
-    assert results[0][1] is not None and record["settings"] == sum(
-        one.feasible and one.same_as is None for one in results[0][1].trials
-    )
+    assert results[0][1] is not None and record["settings"] == sum(one.feasible for one in results[0][1].trials)
     assert any(one.settings["width"] == 16 and one.is_complete for one in results[0][1].trials)
     assert of_features[3:] == ["–"] * 5
     with pytest.raises(SettingError, match=r"Features on town\.npz has found nothing within its limits"):
@@ -384,6 +382,12 @@ def test_a_search_that_cannot_be_is_refused_when_it_is_planned(
 ) -> None:
     with pytest.raises(SettingError, match=message):
         open_study(write_study(tmp_path, **changed))
+
+
+def test_two_searches_that_would_share_a_folder_are_refused(tmp_path: Path) -> None:
+    rows = [{"method": "dgi", "title": title, "epochs": epochs} for title, epochs in (("DGI (a)", 2), ("DGI [a]", 3))]
+    with pytest.raises(SettingError, match=r"two folders of searches are called 'town--DGI_a'.*another title"):
+        open_study(write_study(tmp_path, methods=rows, graphs=[{"input": "town.npz", "title": "town"}]))
 
 
 def test_a_study_without_a_search_says_so(tmp_path: Path) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_study import write
 
 from fossil.errors import RunError
 from fossil.studies.plan import Cell, Scoring
-from fossil.studies.store import FORMAT, Record, Scores, Store
+from fossil.studies.record import FORMAT, Record, Scores
+from fossil.studies.store import Store
 
 SCORES = Scores("paper", (0, 1000), (0.5, 0.6), (0.4, 0.5), (0.3, 0.2), majority=0.1, test_nodes=12)
 RECORD = Record(
@@ -41,7 +45,7 @@ def test_scores_serve_where_all_wanted_splits_are_among_theirs() -> None:
     assert RECORD.serves(cell(0)) and RECORD.serves(cell(0, 1000))
     assert not RECORD.serves(cell(0, 1000, 2000)) and not RECORD.serves(cell(0, key="another"))
     assert SCORES.on((1000,), "accuracies") == [0.6]
-    own = replace(RECORD, scores={"s": replace(SCORES, seeds=(0,), accuracies=(0.5,), supervised=True)})
+    own = replace(RECORD, scores={"s": Scores("paper", (0,), (0.5,), supervised=True)})
     assert own.serves(cell(0, 1000))  # trained on labels: there is no other split
     assert replace(RECORD, scores={}, failed="diverged").serves(cell(0, 1000))
 
@@ -53,6 +57,65 @@ def test_a_damaged_record_is_named_and_left_alone(content: str, tmp_path: Path) 
     with pytest.raises(RunError, match=r"k\.json"):
         store.read("k")
     assert store.path_of("k").read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        (["seconds"], math.nan, "not JSON compliant"),
+        (["seconds"], "5", "seconds: Input should be a valid number"),
+        (["effective_rank"], math.inf, "not JSON compliant"),
+        (["settings", "width"], math.nan, "not JSON compliant"),
+        (["seed"], "0", "seed: Input should be a valid integer"),
+        (["failed"], True, "failed: Input should be a valid string"),
+        (["device"], 5, "device: Input should be a valid string"),
+        (["key"], ["a"], "key: Input should be a valid string"),
+        (["warnings"], [1], "warnings.0: Input should be a valid string"),
+        (["nodes"], "many", "nodes: Input should be a valid integer"),
+        (["speed"], 1, "speed: Unexpected keyword argument"),
+        (["scores", "s", "accuracies"], [0.5, "a"], "scores.s.accuracies.1: Input should be a valid number"),
+        (["scores", "s", "accuracies"], [50.0, 60.0], "accuracies.0: Input should be less than or equal to 1"),
+        (["scores", "s", "accuracies"], [0.5], "scores.s: 1 accuracies of 2 splits"),
+        (["scores", "s", "accuracies"], [], "scores.s: 0 accuracies of 2 splits"),
+        (["scores", "s", "macro_f1s"], [0.5], "scores.s: 1 macro_f1s of 2 splits"),
+        (["scores", "s", "seeds"], 3, "scores.s.seeds: Input should be a valid array"),
+        (["scores", "s", "majority"], "most", "scores.s.majority: Input should be a valid number"),
+    ],
+    ids=str,
+)
+def test_a_record_with_a_value_that_is_none_of_its_kind_is_refused(
+    place: list[str], value: Any, told: str, tmp_path: Path
+) -> None:
+    store, content = opened(tmp_path), json.loads(json.dumps(RECORD.to_dict()))
+    at = content
+    for name in place[:-1]:
+        at = at[name]
+    at[place[-1]] = value
+    store.path_of("k").write_text(json.dumps(content))
+    with pytest.raises(RunError, match=re.escape(told)):
+        store.read("k")
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "9" * 100_000], ids=["deep", "long"])
+def test_a_record_that_no_reader_gets_to_the_end_of_is_damaged(content: str, tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.path_of("k").write_text(content)
+    with pytest.raises(RunError, match=r"k\.json is damaged"):
+        store.read("k")
+
+
+@pytest.mark.parametrize("studies", [5, {"small": 5}, {"small": "a\0b"}], ids=str)
+def test_a_damaged_card_is_named_with_what_mends_it(studies: Any, tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.write(RECORD)
+    card = tmp_path / "store" / "store.json"
+    card.write_text(json.dumps({"format": FORMAT, "studies": studies}))
+    with pytest.raises(RunError, match=r"store\.json is damaged") as caught:
+        opened(tmp_path)
+    found = re.search(r"\{.*\}", caught.value.remedy)
+    assert found is not None
+    card.write_text(found[0])
+    assert opened(tmp_path).read("k") == RECORD
 
 
 def test_a_store_of_another_version_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from small_study import GRAPH, planned, write
 from fossil.errors import EvaluationError, SettingError
 from fossil.evaluation.comparison import mean_ranks
 from fossil.report.tables import Format, render
-from fossil.studies.figures import draw_figure
+from fossil.studies.figures import _sweep, draw_figure
 from fossil.studies.overview import (
     draw_figures,
     export_tables,
@@ -26,8 +26,9 @@ from fossil.studies.overview import (
     status_table,
     tables_named,
 )
+from fossil.studies.record import Record, Scores
 from fossil.studies.results import Results
-from fossil.studies.store import Record, Scores, Store
+from fossil.studies.store import Store
 
 OTHER = "csbm:nodes=60,features=8,degree=6,seed=9"
 Values = Mapping[tuple[str, int], Sequence[Sequence[float]]]
@@ -36,6 +37,7 @@ Values = Mapping[tuple[str, int], Sequence[Sequence[float]]]
 
 def results_of(folder: Path, values: Values, record: Mapping[str, Any] | None = None, **study: Any) -> Results:
     """Return the results of a study whose encoders have these accuracies."""
+    folder.mkdir(exist_ok=True)
     file = write(folder, **study)
     plan = planned(file)
     store = Store.open(plan.study.folder_of_records(file), plan.study.name, file, create=True)
@@ -125,6 +127,21 @@ def test_best_and_second_best_are_set_apart_in_every_form(tmp_path: Path) -> Non
     assert r"$\dagger$" in latex and markdown.count("**") == 2 and markdown.count("<u>") == 1
 
 
+def test_equals_share_their_rank_whatever_their_order(tmp_path: Path) -> None:
+    def ranks(**means: float) -> list[int | None]:
+        rows = [{"method": "dgi", "title": title, "epochs": 1 + number} for number, title in enumerate(means)]
+        values = {(title, 0): [[value, value]] * 3 for title, value in means.items()}
+        study: dict[str, Any] = {"methods": rows, "seeds": 3}
+        [table] = tables_named(results_of(tmp_path / "_".join(map(str, means.values())), values, **study)).values()
+        return [record["rank"] for record in table.records]  # type: ignore[misc]
+
+    assert ranks(a=0.5, b=0.7, c=0.7, d=0.6) == [None, 1, 1, None]
+    assert ranks(a=0.5, b=0.7, c=0.6, d=0.6) == [None, 1, 2, 2]
+    assert ranks(a=0.5, b=0.5) == [1, 1]
+    assert ranks(a=0.1 + 0.2, b=0.3) == [1, 1]  # 0.30000000000000004 and 0.3
+    assert ranks(a=0.5) == [None]
+
+
 def test_a_method_that_trains_on_labels_is_not_the_best(tmp_path: Path) -> None:
     methods = [*METHODS, {"method": "fs_mlp", "settings": {"split": "paper"}, "title": "FS-MLP"}]
     values = dict(VALUES) | {("FS-MLP", 0): [[0.9], [0.9], [0.9]]}
@@ -198,6 +215,33 @@ def test_what_cannot_be_is_no_failure(tmp_path: Path) -> None:
     assert "B: its files are not at hand; it is optional" in table.notes
 
 
+def test_a_protocol_that_a_graph_cannot_have_is_no_failure_of_methods(tmp_path: Path) -> None:
+    both = STUDY | {"protocols": ["paper", "public"]}  # a made-up graph comes without published splits
+    results = results_of(tmp_path, VALUES, **both)
+    cell = next(
+        cell for cell in results.plan.cells if results.plan.rows[cell.row].title == "GRACE" and cell.column == 0
+    )
+    results.records[cell.key] = replace(results.records[cell.key], failed="It diverged.")
+    paper, public = tables_named(results).values()
+    assert {row[1] for row in public.rows} == {row[2] for row in public.rows} == {"–"}
+    assert any("comes without the published splits" in note for note in public.notes)
+    assert shown(VALUES["DGI", 0]) in paper.rows[3][1] and "GRACE on A: It diverged." in paper.notes
+
+
+def test_scores_that_failed_are_no_matter_of_what_a_training_took(tmp_path: Path) -> None:
+    tables = [{"name": name, "value": name} for name in ("accuracy", "seconds", "lambda_mean")]
+    results = results_of(tmp_path, VALUES, **STUDY | {"tables": tables})
+    for key, record in results.records.items():
+        failed = {name: Scores("paper", failed="No such split.") for name in record.scores}
+        results.records[key] = replace(record, scores=failed)
+    found = tables_named(results)
+    cells = {name: next(row for row in table.rows if row[0] == "DGI")[1] for name, table in found.items()}
+    assert cells == {"accuracy": "failed", "seconds": "2", "lambda_mean": "–"}
+    assert {name: "No such split" in " ".join(table.notes) for name, table in found.items()} == {
+        "accuracy": True, "seconds": False, "lambda_mean": False,
+    }  # fmt: skip
+
+
 def test_failures_are_in_the_table_with_their_reason(tmp_path: Path) -> None:
     results = results_of(tmp_path, {}, **STUDY)
     cell = next(
@@ -224,6 +268,13 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(tmp_path: Path) -> No
     assert table.notes[0] == "small: 13 of 24 trainings done, 11 missing"
     assert table.notes[1].startswith("About 2 s one after another for 2 of them, as measured on abacus; at most 2 GB")
     assert table.notes[2].startswith("How long the other 9 take is unknown")
+    # What another study has scored under a protocol of its own is not what this one waits for.
+    store = Store(tmp_path / "small.results")
+    others = {key: store.read(key) for key in planned(tmp_path / "small.yaml").keys}
+    for record in filter(None, others.values()):
+        store.write(record.with_scores({"another": Scores("released", seconds=900.0)}))
+    again = Results(planned(tmp_path / "small.yaml"), store)
+    assert plan_table(again).notes[1] == table.notes[1]
     nothing = plan_table(results_of(tmp_path, {}, **STUDY | {"name": "new"}))
     assert nothing.notes[1].startswith("How long they take is unknown")
 
@@ -242,6 +293,14 @@ def test_every_table_is_exported_in_every_form(tmp_path: Path) -> None:
         tables_named(results, "b")
 
 
+def test_every_table_can_be_named_those_that_come_of_another_too(tmp_path: Path) -> None:
+    results = results_of(tmp_path, VALUES, **STUDY | {"tables": [{"name": "a", "reference": "DGI", "ranks": True}]})
+    every = tables_named(results)
+    assert list(every) == ["a", "a-difference", "a-ranks"]
+    for name, table in every.items():
+        assert tables_named(results, name) == {name: table}
+
+
 def test_a_sweep_is_drawn_with_a_panel_for_each_graph(tmp_path: Path) -> None:
     study: dict[str, Any] = {
         "methods": ["fossil"], "sweep": {"name": "alpha", "values": [0, 0.5, 1]}, "seeds": 3,
@@ -256,6 +315,45 @@ def test_a_sweep_is_drawn_with_a_panel_for_each_graph(tmp_path: Path) -> None:
     text = svg.read_text()
     assert text.count('id="axes_') == 2 and "<!-- alpha -->" in text and "<!-- By alpha -->" in text
     assert draw_figure(results, results.plan.study.figures[0], tmp_path / "again")[1].read_text() == text
+
+
+TWO: dict[str, Any] = {
+    "methods": [{"method": "dgi", "title": "DGI $\\bad$"}, {"method": "grace", "title": "_GRACE"}],
+    "sweep": {"name": "width", "values": [16, 8]}, "seeds": 3, "title": "How $\\frac{ much it costs",
+    "graphs": [{"input": GRAPH, "title": "A $5"}, {"input": OTHER, "title": "$x^2$"}],
+}  # fmt: skip
+
+
+def test_signs_that_matplotlib_would_read_are_drawn_as_they_are(tmp_path: Path) -> None:
+    kinds = [{"name": kind, "kind": kind} for kind in ("sweep", "growth", "ranks")]
+    rows = [f"{title} width={width}" for title in ("DGI $\\bad$", "_GRACE") for width in (8, 16)]
+    values = {(row, column): [[0.5, 0.6], [0.5, 0.7], [0.6, 0.6]] for row in rows for column in (0, 1)}
+    results = results_of(tmp_path, values, **TWO | {"figures": kinds})
+    drawn = {path.name: path.read_text() for path in draw_figures(results, None, tmp_path) if path.suffix == ".svg"}
+    assert all("<!-- How $\\frac{ much it costs -->" in text for text in drawn.values())
+    assert {
+        f"<!-- {title} -->" in drawn["small-sweep.svg"] for title in ("A $5", "$x^2$", "DGI $\\bad$", "_GRACE")
+    } == {True}
+    assert {f"<!-- {row} -->" in drawn["small-growth.svg"] for row in rows} == {True}
+
+
+def test_a_line_of_a_sweep_has_one_colour_and_goes_from_left_to_right_by_what_tables_have(tmp_path: Path) -> None:
+    costs = {"name": "costs", "value": "seconds"}
+    row = "_GRACE width="
+    values = {(f"{row}{width}", column): [[0.5, 0.6]] * 3 for width in (8, 16) for column in (0, 1)}
+    values |= {(f"DGI $\\bad$ width={width}", 1): [[0.5, 0.6]] * 3 for width in (8, 16)}  # on the second graph alone
+    results = results_of(tmp_path, values, **TWO | {"figures": [costs]})
+    seconds = dict(enumerate((1.0, 2.0, 9.0)))
+    results.records = {key: replace(one, seconds=seconds[one.seed]) for key, one in results.records.items()}
+    first, second = _sweep(results, results.plan.study.figures[0]).axes
+    [grace], [dgi, again] = (
+        [line for line in panel.get_lines() if line.get_linestyle() != "None" and len(line.get_xdata()) == 2]
+        for panel in (first, second)
+    )
+    assert grace.get_color() == again.get_color() != dgi.get_color()
+    legend = first.get_legend()
+    assert legend is not None and {text.get_text() for text in legend.get_texts()} == {"DGI $\\bad$", "_GRACE"}
+    assert list(grace.get_xdata()) == [8, 16] and list(grace.get_ydata()) == [2.0, 2.0]  # medians, as in the table
 
 
 def test_growth_is_drawn_against_the_number_of_nodes(tmp_path: Path) -> None:
@@ -276,7 +374,7 @@ RANKED = STUDY | {
     "graphs": [*STUDY["graphs"], {"input": THIRD, "title": "C"}],
     "methods": [*METHODS, {"method": "fs_mlp", "settings": {"split": "paper"}, "title": "FS-MLP"}],
     "tables": [{"name": "a", "ranks": True}],
-    "figures": [{"name": "ranks", "kind": "ranks", "title": "Who is ahead more often?"}],
+    "figures": [{"name": "ranks", "kind": "ranks", "title": "Who is ahead more often, and on how many of the graphs?"}],
 }
 # By graph, accuracies of what trains without labels: ranks 4 2.5 2.5 1, 1 2 3 4, and on C one is not measured.
 MEANS = {"Features": (0.50, 0.90, 0.9), "Propagated features": (0.60, 0.80, 0.8), "DGI": (0.60, 0.70, 0.7)}
@@ -332,12 +430,28 @@ def test_ranks_are_drawn_with_the_warning_that_few_graphs_need(tmp_path: Path) -
     png, svg = draw_figures(results, "ranks", tmp_path / "out")
     assert png.name == "small-ranks.png" and png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5_000
     text = " ".join(re.findall(r"<!-- (.+?) -->", svg.read_text(), re.DOTALL)).replace("\n", " ")
-    assert "Who is ahead more often?" in text and "GRACE  2.50" in text and "FS-MLP  " not in text
+    assert (
+        "Who is ahead more often, and on how many of the graphs?" in text
+        and "GRACE  2.50" in text
+        and "FS-MLP  " not in text
+    )
     notes = figure_notes(results, "ranks")
     assert "4 methods over 2 graphs" in notes[0] and "too few graphs" in notes[0]
     assert all(note in text for note in notes) and any("C, on which GRACE is not measured" in note for note in notes)
     assert draw_figure(results, results.plan.study.figures[0], tmp_path / "again")[1].read_text() == svg.read_text()
     assert figure_notes(results_of(tmp_path, {}, **STUDY), None) == []
+
+
+def test_a_figure_that_cannot_be_drawn_yet_keeps_nobody_from_the_others(tmp_path: Path) -> None:
+    kinds = [{"name": "ranks", "kind": "ranks"}, {"name": "rank", "kind": "growth", "value": "effective_rank"},
+             {"name": "seconds", "kind": "growth", "value": "seconds"}]  # fmt: skip
+    results = results_of(tmp_path, {("DGI", 0): VALUES["DGI", 0]}, **STUDY | {"figures": kinds})
+    assert [path.name for path in draw_figures(results, None, tmp_path)] == ["small-seconds.png", "small-seconds.svg"]
+    first, second = figure_notes(results, None)
+    assert first.startswith("No mean ranks yet") and second == "There is nothing to draw in 'rank' yet."
+    for name in ("ranks", "rank"):
+        with pytest.raises(EvaluationError, match=f"nothing to draw in '{name}'"):
+            draw_figures(results, name, tmp_path)
 
 
 def test_a_study_without_figures_says_so(tmp_path: Path) -> None:
