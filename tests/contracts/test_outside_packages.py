@@ -118,7 +118,7 @@ def test_without_it_both_are_unknown() -> None:
 
 def test_its_method_learns_from_a_file_of_its_reader(trained: Path) -> None:
     said = (trained / "said.txt").read_text()
-    assert "town: 30 nodes, 78 directed edges, 1 features" in said
+    assert "town: 30 nodes, 78 directed edges, 1 feature" in said
     assert "tiny, preset default, seed 0, 2 epochs" in said and "30 vectors of width 8" in said
     with np.load(trained / "run" / "embeddings.npz") as stored:
         assert stored["vectors"].shape == (30, 8) and set(stored["ids"]) == {f"town{i}" for i in range(30)}

@@ -55,7 +55,7 @@ def test_a_method_trains_on_samples_or_says_why_it_needs_the_whole_graph(
         assert vectors.shape[0] == 60 and np.isfinite(vectors).all()
         return
     plan = planned(name, sampled="always")
-    for made in ("prepare", *(("build",) if preparation.kind_samples(get_method(name)) is False else ())):
+    for made in ("prepare", *(("build",) if preparation.can_sample(get_method(name)) is False else ())):
         monkeypatch.setattr(get_method(name), made, lambda *_: pytest.fail("something was made before it was refused"))
     with pytest.raises(SettingError, match="needs the whole graph at every step") as refused:
         fit(plan)
@@ -91,6 +91,6 @@ def test_the_command_ends_with_status_two_and_one_message(tmp_path: Path) -> Non
 
 
 def test_every_method_that_refuses_has_a_reason_of_its_own() -> None:
-    refusing = {name for name in METHODS if not preparation.kind_samples(get_method(name))}
+    refusing = {name for name in METHODS if not preparation.can_sample(get_method(name))}
     assert refusing == set(METHODS) - SAMPLED - {"fossil", "fossil_channels"}
     assert all(get_method(name).whole_because != Method.whole_because for name in refusing)

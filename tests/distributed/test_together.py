@@ -158,6 +158,26 @@ def test_bad_input_is_one_message_and_one_status(tmp_path: Path, name: str) -> N
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "further", "said"),
+    [
+        ("csbm:nodes=59,features=8", [], "different graphs"),
+        ("csbm:nodes=60,features=8", ["--sampled", "--fan-out", "3"], "different settings"),
+    ],
+    ids=["graph", "fan-out"],
+)
+def test_processes_that_were_told_different_things_end_with_one_message(
+    tmp_path: Path, source: str, further: list[str], said: str
+) -> None:
+    """Else they wait for each other, or train what nobody asked for."""
+    out = tmp_path / "run"
+    asked = command(out, *([] if not further else ["--sampled", "--fan-out", "2"])), command(out, *further)
+    ended = together(tmp_path, *[[*FOSSIL, *each] for each in (asked[0], ["embed", source, *asked[1][2:]])])
+    assert ended.statuses == [2, 2], ended.said
+    [error] = ended.lines("error: ")
+    assert said in error and "the same command" in ended.said and not out.exists()
+
+
 def test_a_run_that_is_there_is_refused_once_and_not_touched(tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert together(tmp_path, [*FOSSIL, *command(out)]).statuses == [0]

@@ -46,7 +46,7 @@ class Problem:
         feature, structure = (each.detach().to(kind).requires_grad_() for each in self.given)
         random = None if seed is None else torch.Generator("cuda").manual_seed(seed)
         fused, made = gate.mix(Branches(feature, structure), degree, random)
-        fusion = made.learnt()
+        fusion = made.with_gradient()
         of_branches = torch.autograd.grad(fused, [feature, structure], self.outer.to(wide))
         losses = fusion_penalty.fusion_penalty(fusion, feature.detach(), structure.detach(), **PENALTY)
         of_gate = torch.autograd.grad(losses.total, list(gate.parameters()))

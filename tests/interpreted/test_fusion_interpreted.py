@@ -46,7 +46,7 @@ def solved(
     branches, parameters = Branches(*leaves), list(gate.parameters())
     draws = [None if seed is None else torch.Generator().manual_seed(seed) for _ in range(2)]
     mixed, made = gate.mix(branches, degree, draws[0])
-    fusion = made.learnt()
+    fusion = made.with_gradient()
     alone = gate(branches.detached(), degree, draws[1])
     of_mixed = gradients(mixed, outer, [*leaves, *parameters])
     of_fusion = gradients(fusion, pull, [*leaves, *parameters])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
@@ -72,47 +72,6 @@ class NodeVectors(NamedTuple):
         fusion, share = (None if each is None else each.float().cpu() for each in (self.fusion, self.structure_share))
         channels = None if self.channels is None else {name: each.cpu() for name, each in self.channels.items()}
         return type(self)(self.vectors.float().cpu(), fusion, share, channels, self.channel_shares)
-
-
-def joined(parts: Iterable[NodeVectors], nodes: int) -> NodeVectors:
-    """Return the vectors of so many nodes, given those of one chunk after the other.
-
-    Each chunk is put where it belongs before the next one is asked for: all of them take their room once.
-    """
-    whole, done = None, 0
-    for part in parts:
-        count = len(part.vectors)
-        if count == nodes:
-            return part
-        if whole is None:
-            whole = _empty_like(part, nodes)
-        for into, rows in zip(_tensors(whole), _tensors(part), strict=True):
-            into[done : done + count] = rows
-        if whole.channel_shares is not None and part.channel_shares is not None:
-            summed = {name: whole.channel_shares[name] + count * share for name, share in part.channel_shares.items()}
-            whole = whole._replace(channel_shares=summed)
-        done += count
-    assert whole is not None and done == nodes
-    if whole.channel_shares is None:
-        return whole
-    return whole._replace(channel_shares={name: total / nodes for name, total in whole.channel_shares.items()})
-
-
-def _empty_like(part: NodeVectors, nodes: int) -> NodeVectors:
-    """Return what holds as many rows of everything that is said of some nodes, with nothing in it yet."""
-
-    def empty(rows: Tensor | None) -> Tensor | None:
-        return None if rows is None else rows.new_empty(nodes, *rows.shape[1:])
-
-    channels = None if part.channels is None else {name: rows.new_empty(nodes) for name, rows in part.channels.items()}
-    shares = None if part.channel_shares is None else dict.fromkeys(part.channel_shares, 0.0)
-    vectors = part.vectors.new_empty(nodes, part.vectors.shape[1])
-    return NodeVectors(vectors, empty(part.fusion), empty(part.structure_share), channels, shares)
-
-
-def _tensors(found: NodeVectors) -> list[Tensor]:
-    named = (found.vectors, found.fusion, found.structure_share, *(found.channels or {}).values())
-    return [rows for rows in named if rows is not None]
 
 
 class Cost(NamedTuple):

@@ -1,7 +1,7 @@
 """What methods share that train on batches of nodes: graph convolutions on the surroundings of nodes drawn uniformly.
 
-Embedding is exact whatever was drawn: layer by layer over chunks of rows, where what a deeper layer sums over is
-worked out for all nodes first.
+Embedding is exact whatever was drawn: layer by layer over chunks of nodes, where what a deeper layer sums over is
+computed for all nodes first.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from fossil.methods.base import Method, NodeVectors, joined
+from fossil.methods.base import Method, NodeVectors
+from fossil.methods.chunks import join_chunks
 from fossil.nn.blocks import LoopedBlock
 from fossil.nn.convolution import GraphConvolution
 from fossil.progress import StageProgress, silent
+from fossil.sampling.allocation import allocate
 from fossil.sampling.batches import NodeBatches
 from fossil.sampling.rows import RowOperator, chunks_in_memory, with_progress
-from fossil.sampling.store import EdgeDirection, GraphStore, allocate
+from fossil.sampling.store import EdgeDirection, GraphStore
 
 Prepared = TypeVar("Prepared")
 
@@ -44,8 +46,8 @@ class RowLayer(NamedTuple):
 def convolution_layer(convolution: GraphConvolution, *after: Callable[[Tensor], Tensor]) -> RowLayer:
     """Return a convolution with what follows it, in turn."""
 
-    def finish(spread: Tensor) -> Tensor:
-        values = convolution.finish(spread)
+    def finish(product: Tensor) -> Tensor:
+        values = convolution.finish(product)
         for each in after:
             values = each(values)
         return values
@@ -75,7 +77,7 @@ class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
     def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> NodeBatches:
         """Return what steps on parts of a graph read, from arrays that stay where they lie."""
         if getattr(self.config, "normalize_features", False):
-            store = store.normalized_by_row()
+            store = store.row_normalized()
         return NodeBatches(store=store, device=device, fan_out=fan_out, batch_nodes=self.batch_nodes)
 
     def surroundings(self, graph: NodeBatches, random: torch.Generator) -> LoopedBlock:
@@ -83,9 +85,9 @@ class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
         hops = len(self.row_layers()) + self.extra_hops
         return LoopedBlock.around(graph, graph.draw(random), hops, random)
 
-    def embedding(self, prepared: NodeBatches) -> ConvolutionRows:
+    def inference(self, prepared: NodeBatches) -> ConvolutionInference:
         """Return what embeds one chunk of nodes after the other."""
-        return ConvolutionRows(self.row_layers(), prepared)
+        return ConvolutionInference(self.row_layers(), prepared)
 
     def memory(self, prepared: Prepared | NodeBatches) -> float | None:
         """Return about how many bytes a step on a batch takes; None for the whole graph, of which it does not know."""
@@ -99,7 +101,7 @@ class TrainsOnBatches(Method[Prepared | NodeBatches], Generic[Prepared]):
         return 4.0 * floats + _LOADED
 
 
-class ConvolutionRows:
+class ConvolutionInference:
     """Embeds nodes exactly, in evaluation mode.
 
     Args:
@@ -107,44 +109,44 @@ class ConvolutionRows:
         graph: where the arrays are.
 
     Attributes:
-        progress: hears what is worked out for all nodes first.
+        progress: is told what is computed for all nodes first, and which share of it is done.
     """
 
     progress: StageProgress = staticmethod(silent)
 
     def __init__(self, layers: list[RowLayer], graph: NodeBatches) -> None:
         self.layers, self.graph = layers, graph
-        self.operator = RowOperator(graph.store.patterns["out"], "symmetric", True, graph.device)
-        self.kept: Tensor | None = None
+        self.operator = RowOperator(graph.store.adjacency["out"], "symmetric", True, graph.device)
+        self.projected: Tensor | None = None  # H W of all nodes, which the next layer sums over
 
     @torch.no_grad()
-    def rows(self, first: int, last: int) -> NodeVectors:
+    def vectors(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""
         deepest = len(self.layers) - 1
-        if self.kept is None and deepest:
+        if self.projected is None and deepest:
             for depth in range(deepest):
-                self.kept = self._spread_on(depth)
-        parts = (NodeVectors(self._layer(deepest, *part)) for part in self._chunks(first, last))
-        return joined(parts, last - first)
+                self.projected = self._projected_after(depth)
+        chunks = (NodeVectors(self._layer(deepest, *chunk)) for chunk in self._chunks(first, last))
+        return join_chunks(chunks, last - first)
 
-    def _spread_on(self, depth: int) -> Tensor:
-        """Return H W for the layer after `depth`, of every node (N×D)."""
+    def _projected_after(self, depth: int) -> Tensor:
+        """Return H W of all nodes (N×D), with H from the layer of this depth and W of the next one."""
         data, weight = self.graph.store.features.data, self.layers[depth + 1].weight
         like = data if isinstance(data, Tensor) else None
-        kept = allocate(self.graph.num_nodes, weight.shape[1], self.graph.device, like)
+        projected = allocate(self.graph.num_nodes, weight.shape[1], self.graph.device, like)
         nodes, progress = self.graph.num_nodes, partial(self.progress, f"layer {depth + 1}")
         for first, last in with_progress(self._chunks(0, nodes), nodes, progress):
-            kept[first:last] = (self._layer(depth, first, last) @ weight).to(kept.dtype)
-        return kept
+            projected[first:last] = (self._layer(depth, first, last) @ weight).to(projected.dtype)
+        return projected
 
     def _layer(self, depth: int, first: int, last: int) -> Tensor:
         """Return what a layer makes of some nodes."""
         weight, finish = self.layers[depth]
         if depth == 0:
             return finish(self.operator.times_features(first, last, self.graph.store.features, weight))
-        assert self.kept is not None
-        return finish(self.operator.times(first, last, self.kept))
+        assert self.projected is not None
+        return finish(self.operator.times(first, last, self.projected))
 
     def _chunks(self, first: int, last: int) -> list[tuple[int, int]]:
         width, features = max(layer.weight.shape[1] for layer in self.layers), self.graph.store.features
-        return chunks_in_memory(self.operator.pattern, features, first, last, self.graph.device, width=width)
+        return chunks_in_memory(self.operator.adjacency, features, first, last, self.graph.device, width=width)

@@ -233,14 +233,14 @@ class Bgrl(TrainsOnBatches[BootstrapGraph]):
         layers = self.encoder.row_layers()
         if self.config.unit_embeddings:
             weight, finish = layers[-1]
-            layers[-1] = RowLayer(weight, lambda spread: unit_vectors(finish(spread)))
+            layers[-1] = RowLayer(weight, lambda product: unit_vectors(finish(product)))
         return layers
 
     @torch.no_grad()
     def encode(self, prepared: BootstrapGraph | NodeBatches) -> NodeVectors:
         """Return f_θ of every node of the whole graph."""
         if isinstance(prepared, NodeBatches):
-            return self.embedding(prepared).rows(0, prepared.num_nodes)
+            return self.inference(prepared).vectors(0, prepared.num_nodes)
         vectors = self.encoder(prepared.features, symmetric_scaled(prepared.looped), learning=False)
         return NodeVectors(unit_vectors(vectors) if self.config.unit_embeddings else vectors)
 
@@ -292,20 +292,20 @@ class _Layer(nn.Module):
     ) -> Tensor:
         return self.finish(self.convolution(values, propagation), learning=learning, counted=counted)
 
-    def finish(self, spread: Tensor, *, learning: bool, counted: int | None = None) -> Tensor:
+    def finish(self, product: Tensor, *, learning: bool, counted: int | None = None) -> Tensor:
         """Return PReLU(norm(S H W)), given S H W."""
         if isinstance(self.norm, BatchNorm):
-            normalized = self.norm(spread, learning=learning, counted=counted)
+            normalized = self.norm(product, learning=learning, counted=counted)
         else:
-            normalized = self.norm(spread)
+            normalized = self.norm(product)
         activated: Tensor = self.activation(normalized)
         return activated
 
     def row_layer(self) -> RowLayer:
         """Return the layer as it embeds."""
 
-        def finish(spread: Tensor) -> Tensor:
-            return self.finish(self.convolution.finish(spread), learning=False)
+        def finish(product: Tensor) -> Tensor:
+            return self.finish(self.convolution.finish(product), learning=False)
 
         return RowLayer(self.convolution.weight, finish)
 

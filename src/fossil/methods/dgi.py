@@ -160,5 +160,5 @@ class DGI(TrainsOnBatches[DGIGraph]):
     def encode(self, prepared: DGIGraph | NodeBatches) -> NodeVectors:
         """Return H of every node."""
         if isinstance(prepared, NodeBatches):
-            return self.embedding(prepared).rows(0, prepared.num_nodes)
+            return self.inference(prepared).vectors(0, prepared.num_nodes)
         return NodeVectors(self.embed(prepared.features.project(self.first.weight), prepared.propagation))

@@ -196,6 +196,6 @@ class Grace(TrainsOnBatches[GraceGraph]):
     def encode(self, prepared: GraceGraph | NodeBatches) -> NodeVectors:
         """Return the embeddings of the graph as it is."""
         if isinstance(prepared, NodeBatches):
-            return self.embedding(prepared).rows(0, prepared.num_nodes)
+            return self.inference(prepared).vectors(0, prepared.num_nodes)
         embeddings = self.embed(prepared.features, prepared.propagation)
         return NodeVectors(unit_vectors(embeddings) if self.config.unit_embeddings else embeddings)

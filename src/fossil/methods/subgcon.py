@@ -189,9 +189,9 @@ class SubgCon(Method[SubgConGraph]):
             return data[nodes] @ self.weight
         return features.project(self.weight)[nodes]
 
-    def activate(self, spread: Tensor) -> Tensor:
+    def activate(self, product: Tensor) -> Tensor:
         """Return PReLU(Â X W + b), given Â X W, with a slope for each of the D columns."""
-        shifted = spread + self.bias
+        shifted = product + self.bias
         return torch.where(shifted > 0, shifted, self.slopes * shifted)
 
     def score(self, centres: Tensor, summaries: Tensor) -> Tensor:

@@ -47,7 +47,8 @@ import torch
 from fossil.graph.channels import CHANNELS, Channel, channels_of, check_channels, listed
 from fossil.graph.graph import Graph
 from fossil.methods.base import Cost, NodeVectors, Untrained
-from fossil.nn.channels import ChannelTensors, Reduction, seen_along
+from fossil.nn.channel_tensors import ChannelTensors, untrained_rows
+from fossil.nn.reduction import Reduction
 from fossil.settings import Settings, setting
 
 
@@ -126,9 +127,9 @@ class Features(Untrained[PropagatedGraph]):
 
     @torch.no_grad()
     def encode(self, prepared: PropagatedGraph) -> NodeVectors:
-        """Return what each node sees along every channel, side by side."""
-        start = self.reduction(prepared.tensors.features)
-        return NodeVectors(seen_along(start, prepared.channels, prepared.tensors).flatten(1))
+        """Return the untrained rows of every channel, side by side."""
+        reduced = self.reduction(prepared.tensors.features)
+        return NodeVectors(untrained_rows(reduced, prepared.channels, prepared.tensors).flatten(1))
 
 
 class Prop(Features):

@@ -39,42 +39,43 @@ def agreement(rows: Tensor, channels: Sequence[Channel], landmarks: Tensor, node
         rows: unit vectors of all nodes, N×C×D.
         channels: C of them.
         landmarks: M nodes.
-        nodes: those that are asked for; all when None.
+        nodes: the nodes that it is about; all when None.
     """
     centred = rows - rows.mean(0)
-    marks = centred[landmarks]
+    landmark_rows = centred[landmarks]
     if nodes is None:
         nodes = torch.arange(len(rows), device=rows.device)
     else:
         centred = centred[nodes]
-    return agreement_with(marks, centred, channels, landmarks, nodes)
+    return agreement_with(landmark_rows, centred, channels, landmarks, nodes)
 
 
 def agreement_with(
-    marks: Tensor, centred: Tensor, channels: Sequence[Channel], landmarks: Tensor, nodes: Tensor
+    landmark_rows: Tensor, centred: Tensor, channels: Sequence[Channel], landmarks: Tensor, nodes: Tensor
 ) -> Tensor:
     """Return the `agreement` about some nodes, given the rows of the landmarks: N×C.
 
     Args:
-        marks: rows of the landmarks less the mean over all nodes, M×C×D.
+        landmark_rows: rows of the landmarks less the mean over all nodes, M×C×D.
         centred: those of the nodes, N×C×D.
         channels: C of them.
         landmarks: M nodes.
         nodes: N nodes; a landmark is not compared with itself.
     """
-    rows, marks = centred, marks.permute(1, 2, 0)  # C×D×M
+    directions = landmark_rows.permute(1, 2, 0)  # C×D×M
     operators = [channel.operator for channel in channels]
-    other = torch.tensor([[a != b for b in operators] for a in operators], dtype=rows.dtype, device=rows.device)
-    weights = other / other.sum(1, keepdim=True).clamp_min(1)
-    parts = []
-    size = max(1, _CHUNK[rows.device.type] // (len(channels) * len(landmarks)))
-    for asked, chunk in zip(nodes.split(size), rows.split(size), strict=True):
-        counted = (asked[:, None] != landmarks).to(rows.dtype)
-        similarities = chunk.transpose(0, 1) @ marks  # C×n×M
-        mean = (similarities * counted).sum(2, keepdim=True) / counted.sum(1).clamp_min(1)[:, None]
-        profiles = unit_vectors((similarities - mean) * counted)
-        parts.append(torch.einsum("anm,bnm,ab->na", profiles, profiles, weights))
-    return torch.cat(parts)
+    other = [[a != b for b in operators] for a in operators]
+    weights = torch.tensor(other, dtype=centred.dtype, device=centred.device)  # C×C
+    weights = weights / weights.sum(1, keepdim=True).clamp_min(1)
+    agreed = []
+    size = max(1, _CHUNK[centred.device.type] // (len(channels) * len(landmarks)))
+    for chunk, rows in zip(nodes.split(size), centred.split(size), strict=True):
+        mask = (chunk[:, None] != landmarks).to(rows.dtype)  # n×M, without the node itself
+        similarities = rows.transpose(0, 1) @ directions  # C×n×M
+        mean = (similarities * mask).sum(2, keepdim=True) / mask.sum(1).clamp_min(1)[:, None]
+        profiles = unit_vectors((similarities - mean) * mask)
+        agreed.append(torch.einsum("anm,bnm,ab->na", profiles, profiles, weights))
+    return torch.cat(agreed)
 
 
 def channel_weights(agreed: Tensor, channels: Sequence[Channel], sharpness: float) -> Tensor:
@@ -87,10 +88,10 @@ def channel_weights(agreed: Tensor, channels: Sequence[Channel], sharpness: floa
         channels: C of them.
         sharpness: exponent; zero weighs all alike.
     """
-    least = torch.tensor([0.0 if channel.hops else FLOOR for channel in channels], device=agreed.device)
-    counted = torch.maximum(agreed, least)
-    greatest, trusted = counted.amax(-1, keepdim=True), counted**sharpness
+    floor = torch.tensor([0.0 if channel.hops else FLOOR for channel in channels], device=agreed.device)
+    floored = torch.maximum(agreed, floor)
+    greatest, powers = floored.amax(-1, keepdim=True), floored**sharpness
     # Powers of little agreement are too short for a direction, or zero; those of shares of the greatest are not.
-    short = torch.linalg.vector_norm(trusted, dim=-1, keepdim=True) <= SHORTEST
-    trusted = torch.where(short, (counted / greatest) ** sharpness, trusted)
-    return unit_vectors(torch.where(greatest == 0, torch.ones_like(trusted), trusted))
+    short = torch.linalg.vector_norm(powers, dim=-1, keepdim=True) <= SHORTEST
+    powers = torch.where(short, (floored / greatest) ** sharpness, powers)
+    return unit_vectors(torch.where(greatest == 0, torch.ones_like(powers), powers))

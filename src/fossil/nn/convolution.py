@@ -34,9 +34,9 @@ class GraphConvolution(nn.Module):
             return self.finish(propagation.matmul(data) @ self.weight)
         return self.finish(propagation.matmul(project(x, self.weight)))
 
-    def finish(self, spread: Tensor) -> Tensor:
+    def finish(self, product: Tensor) -> Tensor:
         """Return S X W + b, given S X W."""
-        return spread if self.bias is None else spread + self.bias
+        return product if self.bias is None else product + self.bias
 
 
 def project(x: Tensor | FeatureMatrix, weight: Tensor) -> Tensor:

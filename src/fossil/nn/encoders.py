@@ -100,8 +100,8 @@ class DecoupledEncoder(TwoLayers):
         """Return both branches, N×D each."""
         second = propagation.next
         nodes = second.shape[0]  # that are encoded
-        spread = _first_hop(features.dropout(self.drop, random), self.first.weight, propagation, nodes)
-        hidden = self.first.finish(spread, self.activation)
+        product = _first_hop(features.dropout(self.drop, random), self.first.weight, propagation, nodes)
+        hidden = self.first.finish(product, self.activation)
         feature, structure = (hidden @ self.second.weight).split([nodes, propagation.shape[0]])
         return Branches.of(self.second.finish(second.matmul_below(feature, structure)))
 
@@ -113,8 +113,8 @@ class GCNEncoder(TwoLayers):
         self, features: FeatureMatrix, propagation: SparseMatrix, random: torch.Generator | None = None
     ) -> Branches:
         """Return the structure branch, N×D."""
-        spread = _first_hop(features.dropout(self.drop, random), self.first.weight, propagation, 0)
-        hidden = self.first.finish(spread, self.activation)
+        product = _first_hop(features.dropout(self.drop, random), self.first.weight, propagation, 0)
+        hidden = self.first.finish(product, self.activation)
         return Branches(None, self.second.finish(propagation.next.matmul(hidden @ self.second.weight)))
 
 
@@ -170,6 +170,6 @@ class _Layer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_features))
         self.prelu = nn.PReLU()
 
-    def finish(self, spread: Tensor, *after: nn.Module) -> Tensor:
+    def finish(self, product: Tensor, *after: nn.Module) -> Tensor:
         """Return PReLU(S X W + b), given S X W, with the activations `after` on top."""
-        return biased_activation(spread, self.bias, self.prelu, *after)
+        return biased_activation(product, self.bias, self.prelu, *after)

@@ -146,9 +146,9 @@ def _clenshaw(matrix: SparseMatrix, coefficients: Tensor, signals: Tensor) -> Te
     current = _mixed(torch.zeros_like(signals[0]), signals, highest)
     before = torch.zeros_like(current)
     for degree in range(len(lower) - 1, -1, -1):
-        spread = multiply(matrix, values, current)
-        # before + 2 (spread - before) in one pass, and at the end half as much of the product
-        following = spread.sub_(before) if degree == 0 else torch.lerp(before, spread, 2.0)
+        product = multiply(matrix, values, current)
+        # before + 2 (product - before) in one pass, and at the end half as much of the product
+        following = product.sub_(before) if degree == 0 else torch.lerp(before, product, 2.0)
         current, before = _mixed(following, signals, lower[degree]), current
     return current
 

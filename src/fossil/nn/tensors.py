@@ -35,19 +35,19 @@ class GraphTensors:
         """N."""
         return self.adjacency.shape[0]
 
-    def joined(self, branches: Branches) -> Branches:
+    def from_all_ranks(self, branches: Branches) -> Branches:
         """Return what was encoded, of all nodes that the losses read."""
         return branches
 
     def divided(self) -> GraphTensors:
-        """Return the rank's share of a block; the block itself where one process works alone."""
-        among, count = ranks(), self.num_nodes
-        if among.world_size == 1:
+        """Return this rank's share of a block; the block itself where one process works alone."""
+        group, num_targets = ranks(), self.num_nodes
+        if group.world_size == 1:
             return self
-        places = torch.arange(count, device=self.adjacency.col.device)[among.share(count)]
-        propagation, read, _ = part_around(self.propagation, places)
-        adjacency = part_around(self.adjacency, places).matrix
-        return GraphShare(FeatureShare(self.features, read), adjacency, propagation, self.centrality, count)
+        own = torch.arange(num_targets, device=self.adjacency.col.device)[group.share(num_targets)]
+        propagation, read, _ = part_around(self.propagation, own)
+        adjacency = part_around(self.adjacency, own).matrix
+        return GraphShare(FeatureShare(self.features, read), adjacency, propagation, self.centrality, num_targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +60,11 @@ class GraphShare(GraphTensors):
 
     targets: int
 
-    def joined(self, branches: Branches) -> Branches:
+    def from_all_ranks(self, branches: Branches) -> Branches:
         """Return what all ranks encoded."""
         if branches.feature is None:
             return Branches(None, all_gather(branches.structure, self.targets))
         width = branches.structure.shape[1]
-        feature, structure = all_gather(torch.cat([branches.feature, branches.structure], 1), self.targets).split(
-            width, 1
-        )
+        side_by_side = torch.cat([branches.feature, branches.structure], 1)
+        feature, structure = all_gather(side_by_side, self.targets).split(width, 1)
         return Branches(feature.contiguous(), structure.contiguous())

@@ -72,29 +72,36 @@ class GateRule(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """λ of all nodes: as numbers, and as what the gate's weights make of its inputs.
+    """λ of all nodes: a constant, and what its gradient in the gate's weights is made of.
 
     Attributes:
         values: λ, N×1, a constant.
-        made: λ with its gradient, or what a kernel left for it; None where nothing learns.
+        learning: λ with its gradient, or what a kernel keeps for it; None where nothing learns.
     """
 
     values: Tensor
-    made: Tensor | _Launched | None
+    learning: Tensor | _Kept | None
 
-    def learnt(self) -> Tensor:
+    def with_gradient(self) -> Tensor:
         """Return λ, N×1, differentiable in the gate's weights, once. Its gradient runs in the stream of this call."""
-        if self.made is None:
+        if self.learning is None:
             return self.values
-        if isinstance(self.made, Tensor):
-            return self.made
-        fusion: Tensor = _LearntGate.apply(self.values, self.made, *self.made.weights)
+        if isinstance(self.learning, Tensor):
+            return self.learning
+        fusion: Tensor = _LaunchedGate.apply(self.values, self.learning, *self.learning.weights)
         return fusion
 
 
 @dataclass(frozen=True, eq=False)
-class _Launched:
-    """What the gradient of a launched gate needs: the hidden numbers (N×2h), and what was given."""
+class _Kept:
+    """What the gradient of a launched gate needs.
+
+    Attributes:
+        hidden: what the two maps made of the branches, N×2h.
+        inputs: what the gate read, as constants.
+        weights: of the gate.
+        rule: how it is set up.
+    """
 
     hidden: Tensor
     inputs: GateInputs
@@ -109,7 +116,8 @@ def gate(inputs: GateInputs, weights: GateWeights, rule: GateRule) -> Tensor:
     """
     constant = not torch.is_grad_enabled() or not (inputs.feature.requires_grad or inputs.structure.requires_grad)
     if constant and supports(inputs, weights):
-        return _launched(inputs, weights, rule, mix=False)[1].learnt()
+        _, launched = _launch(inputs, weights, rule, mix=False)
+        return launched.with_gradient()
     return _plain_gate(inputs, weights, rule)
 
 
@@ -131,13 +139,14 @@ def gated_mixture(
     feature, structure = branches.detach().chunk(2)
     inputs = GateInputs(feature, structure, centrality, uniforms)
     if supports(inputs, weights):
-        mixed, made = _launched(inputs, weights, rule, mix=True)
+        mixed, fusion = _launch(inputs, weights, rule, mix=True)
+        assert mixed is not None
     else:
-        fusion = _plain_gate(inputs, weights, rule)
-        made = Gate(fusion.detach(), fusion if fusion.requires_grad else None)
-        mixed = mixture(feature, structure, made.values)
-    result: Tensor = _Mixture.apply(branches, (mixed, made.values))
-    return result, made
+        plain = _plain_gate(inputs, weights, rule)
+        fusion = Gate(plain.detach(), plain if plain.requires_grad else None)
+        mixed = mixture(feature, structure, fusion.values)
+    result: Tensor = _Mixture.apply(branches, (mixed, fusion.values))
+    return result, fusion
 
 
 def mixture(feature: Tensor, structure: Tensor, fusion: Tensor) -> Tensor:
@@ -178,23 +187,22 @@ def _dropped(values: Tensor, uniforms: Tensor, share: float) -> Tensor:
     return torch.where(uniforms >= share, values / (1 - share), 0)
 
 
-def _launched(inputs: GateInputs, weights: GateWeights, rule: GateRule, *, mix: bool) -> tuple[Tensor, Gate]:
-    """Return H if `mix`, a constant, and λ, by the kernels; without `mix` the first is λ itself."""
+def _launch(inputs: GateInputs, weights: GateWeights, rule: GateRule, *, mix: bool) -> tuple[Tensor | None, Gate]:
+    """Return H, a constant, if `mix`, and λ, by the kernels."""
     learns = torch.is_grad_enabled() and any(each.requires_grad for each in weights)
     precision = "ieee" if ambient_products(inputs.structure.device) == "float32" else "tf32"
-    given = inputs.constants()
-    mixed, values, hidden = triton("fusion_gate").gate(given, weights, rule, precision, mix=mix, keep=learns)
-    made = None if hidden is None else _Launched(hidden, given, weights, rule)
-    return values if mixed is None else mixed, Gate(values, made)
+    constants = inputs.constants()
+    mixed, values, hidden = triton("fusion_gate").gate(constants, weights, rule, precision, mix=mix, keep=learns)
+    return mixed, Gate(values, None if hidden is None else _Kept(hidden, constants, weights, rule))
 
 
 class _Mixture(Function):
-    """H = H^f + λ H^s, made before, as a function of the branches alone."""
+    """H = H^f + λ H^s as a function of the branches alone, whose value is known: a tuple hides it from autograd."""
 
     @staticmethod
-    def forward(ctx: Any, branches: Tensor, made: tuple[Tensor, Tensor]) -> Tensor:
-        mixed, fusion = made
-        ctx.kind = branches.dtype
+    def forward(ctx: Any, branches: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
+        mixed, fusion = known
+        ctx.dtype = branches.dtype
         ctx.save_for_backward(fusion)
         return mixed
 
@@ -204,27 +212,27 @@ class _Mixture(Function):
         (fusion,) = ctx.saved_tensors
         count, width = upstream[0].shape
         if upstream[0].dtype == torch.float32 and upstream[0].numel() and triton_runs_on(fusion.device):
-            version = triton("fusion_gate")
-            return version.mixing_gradient(upstream[0].contiguous(), fusion.contiguous(), ctx.kind), None
+            mixing_gradient = triton("fusion_gate").mixing_gradient
+            return mixing_gradient(upstream[0].contiguous(), fusion.contiguous(), ctx.dtype), None
         result = upstream[0].new_empty(2 * count, width)
         result[:count] = upstream[0]
         torch.mul(upstream[0], fusion, out=result[count:])
-        return result.to(ctx.kind), None
+        return result.to(ctx.dtype), None
 
 
-class _LearntGate(Function):
+class _LaunchedGate(Function):
     """λ that a kernel made, as a function of the gate's weights alone."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, made: _Launched, *weights: Tensor) -> Tensor:
-        ctx.rule = made.rule
-        ctx.save_for_backward(values, made.hidden, made.weights.join_weight, *made.inputs)
+    def forward(ctx: Any, values: Tensor, kept: _Kept, *weights: Tensor) -> Tensor:
+        ctx.rule = kept.rule
+        ctx.save_for_backward(values, kept.hidden, kept.weights.join_weight, *kept.inputs)
         return values.view_as(values)  # a tensor of its own: the constant stays one
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        fusion, hidden, join, *inputs = ctx.saved_tensors
-        differentiate = triton("fusion_gate").gradients
-        found = differentiate(upstream[0].contiguous(), fusion, hidden, GateInputs(*inputs), join, ctx.rule)
-        return None, None, *found
+        fusion, hidden, join_weight, *inputs = ctx.saved_tensors
+        gradients = triton("fusion_gate").gradients
+        of_weights = gradients(upstream[0].contiguous(), fusion, hidden, GateInputs(*inputs), join_weight, ctx.rule)
+        return None, None, *of_weights

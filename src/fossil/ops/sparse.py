@@ -29,6 +29,20 @@ if TYPE_CHECKING:
     from fossil.ops.triton.sparse import Plan
 
 
+class Transposed(NamedTuple):
+    """The CSR pattern of a transpose.
+
+    Attributes:
+        crow: C+1 row offsets.
+        col: E columns.
+        order: place of each of its entries in the matrix itself, E.
+    """
+
+    crow: Tensor
+    col: Tensor
+    order: Tensor
+
+
 class Indices(NamedTuple):
     """A CSR pattern and its transpose, in 32 bits where a GPU gains by it.
 
@@ -48,7 +62,7 @@ class Indices(NamedTuple):
 
 
 def entries_of(crow: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where the entries of some rows of a CSR pattern are, one row after the other, and their offsets."""
+    """Return the places of the entries of some rows of a CSR pattern, one row after the other, and their offsets."""
     start, counts = crow[rows], crow[rows + 1] - crow[rows]
     ends = counts.cumsum(0)
     owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), counts)
@@ -65,8 +79,8 @@ class SparseMatrix:
         col: E column of each entry, sorted within its row.
         values: E values used when `matmul` is given no others.
         shape: (R, C).
-        inner: what the next layer of an encoder multiplies with, where that is less than this matrix: on a block of a
-            graph each hop leaves fewer rows.
+        inner: the upper left corner that the next layer of an encoder multiplies with, on a block of a graph, where
+            each hop leaves fewer rows; None where it is the whole matrix.
     """
 
     crow: Tensor
@@ -99,20 +113,20 @@ class SparseMatrix:
         return torch.repeat_interleave(torch.arange(self.shape[0], device=self.crow.device), counts)
 
     @cached_property
-    def transposed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Offsets and columns of the transpose, and for each of its entries the position here."""
+    def transposed(self) -> Transposed:
+        """The pattern of the transpose."""
         order = torch.argsort(self.col, stable=True)
         counts = torch.bincount(self.col, minlength=self.shape[1])
         crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return crow, self.row[order], order
+        return Transposed(crow, self.row[order], order)
 
     @cached_property
     def indices(self) -> Indices:
         """What products read of the pattern."""
-        crow, col, _ = self.transposed
-        short = self.col.device.type == "cuda" and max(self.num_entries, *self.shape) < 1 << 31
-        kind = torch.int32 if short else torch.int64
-        return Indices(*(each.to(kind) for each in (self.crow, self.col, self.row, crow, col)))
+        fits_int32 = self.col.device.type == "cuda" and max(self.num_entries, *self.shape) < 1 << 31
+        dtype = torch.int32 if fits_int32 else torch.int64
+        arrays = (self.crow, self.col, self.row, self.transposed.crow, self.transposed.col)
+        return Indices(*(array.to(dtype) for array in arrays))
 
     @cached_property
     def has_kernels(self) -> bool:
@@ -121,9 +135,9 @@ class SparseMatrix:
 
     @cached_property
     def plans(self) -> tuple[Plan, Plan]:
-        """How the kernel takes this matrix and its transpose apart."""
+        """How the kernel divides this matrix and its transpose among its programs."""
         indices, make = self.indices, triton("sparse").make_plan
-        order = self.transposed[2].to(indices.col.dtype)
+        order = self.transposed.order.to(indices.col.dtype)
         return make(indices.crow, indices.col), make(indices.transposed_crow, indices.transposed_col, order)
 
     @property
@@ -148,8 +162,8 @@ class SparseMatrix:
         """
         inner = None if self.inner is None else self.inner.with_values(values[: self.inner.num_entries])
         other = SparseMatrix(self.crow, self.col, values, self.shape, inner)
-        known = {"row": self.row, "transposed": self.transposed, "indices": self.indices}
-        other.__dict__.update(known, has_kernels=self.has_kernels)
+        cached = {"row": self.row, "transposed": self.transposed, "indices": self.indices}
+        other.__dict__.update(cached, has_kernels=self.has_kernels)
         if self.has_kernels:
             other.__dict__.update(plans=self.plans)
         return other
@@ -167,11 +181,11 @@ class SparseMatrix:
 
     def _product(self, above: Tensor | None, dense: Tensor, values: Tensor | None) -> Tensor:
         values = self.values if values is None else values
-        twice = above is dense
+        above_is_dense = above is dense
         if not supports(self, values, dense):
             values, dense = at_least_float32(values, dense)
-        # One input twice is one input: its two gradients are then added while they are computed.
-        product: Tensor = _Product.apply(None if twice else above, values, dense, self, twice)
+        # A tensor given as both is one input: its two gradients are then added while they are computed.
+        product: Tensor = _Product.apply(None if above_is_dense else above, values, dense, self, above_is_dense)
         return product
 
 
@@ -193,15 +207,15 @@ def gathered_sum(crow: Tensor, col: Tensor, values: Tensor, dense: Tensor) -> Te
     """
     rows = len(crow) - 1
     if len(col) and dense.numel() and triton_runs_on(dense.device):
-        short = torch.int32 if max(len(col), len(dense)) < 1 << 31 else torch.int64
-        plan = triton("sparse").make_plan(crow.to(short), col.to(short))
+        index_dtype = torch.int32 if max(len(col), len(dense)) < 1 << 31 else torch.int64
+        plan = triton("sparse").make_plan(crow.to(index_dtype), col.to(index_dtype))
         return _planned_product(plan, values, dense)
-    kind = torch.promote_types(dense.dtype, torch.float32)
-    if dense.dtype != kind:  # of rows that may be those of a whole graph, only those that are asked for become wider
-        asked, col = torch.unique(col, return_inverse=True)
-        dense = dense.index_select(0, asked)
-    known = dense.to(kind)
-    return _csr_product(crow, col.to(crow.dtype), values.to(known.dtype), (rows, len(known)), known)
+    dtype = torch.promote_types(dense.dtype, torch.float32)
+    if dense.dtype != dtype:  # only the rows that are read become wider: all of them may be those of a whole graph
+        read, col = torch.unique(col, return_inverse=True)
+        dense = dense.index_select(0, read)
+    wide = dense.to(dtype)
+    return _csr_product(crow, col.to(crow.dtype), values.to(dtype), (rows, len(wide)), wide)
 
 
 def multiply(matrix: SparseMatrix, values: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
@@ -221,7 +235,7 @@ def multiply_transposed(matrix: SparseMatrix, values: Tensor, dense: Tensor, plu
     indices, (rows, columns) = matrix.indices, matrix.shape
     out = None if plus is None else plus.clone(memory_format=torch.contiguous_format)
     beta = 0 if plus is None else 1
-    ordered = values.index_select(0, matrix.transposed[2])
+    ordered = values.index_select(0, matrix.transposed.order)
     return _csr_product(indices.transposed_crow, indices.transposed_col, ordered, (columns, rows), dense, out, beta)
 
 
@@ -243,19 +257,24 @@ def sampled_products(matrix: SparseMatrix, first: Tensor, second: Tensor) -> Ten
 
 
 class _Product(Function):
+    """`above` (M×D, or nothing) and below it S Y, as a function of `above`, the values of S and `dense` Y.
+
+    Gradients, of G above and G' below: G; G' Yᵀ at the entries of S; and Sᵀ G', to which G is added where `above` is Y.
+    """
+
     @staticmethod
     def forward(
-        ctx: Any, above: Tensor | None, values: Tensor, dense: Tensor, matrix: SparseMatrix, twice: bool
+        ctx: Any, above: Tensor | None, values: Tensor, dense: Tensor, matrix: SparseMatrix, above_is_dense: bool
     ) -> Tensor:
         needs_values = ctx.needs_input_grad[1]
-        above = dense if twice else above
-        ctx.matrix, ctx.above, ctx.twice = matrix, 0 if above is None else len(above), twice
+        above = dense if above_is_dense else above
+        ctx.matrix, ctx.rows_above, ctx.above_is_dense = matrix, 0 if above is None else len(above), above_is_dense
         ctx.save_for_backward(values, dense if needs_values else None)
         if above is None:
             return multiply(matrix, values, dense)
-        result = values.new_empty(ctx.above + matrix.shape[0], dense.shape[1])
-        result[: ctx.above] = above
-        multiply(matrix, values, dense, out=result[ctx.above :])
+        result = values.new_empty(ctx.rows_above + matrix.shape[0], dense.shape[1])
+        result[: ctx.rows_above] = above
+        multiply(matrix, values, dense, out=result[ctx.rows_above :])
         return result
 
     @staticmethod
@@ -263,11 +282,11 @@ class _Product(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         values, dense = ctx.saved_tensors
         needs_above, needs_values, needs_dense, *_ = ctx.needs_input_grad
-        for_above, for_product = gradients[0][: ctx.above], gradients[0][ctx.above :]
+        for_above, for_product = gradients[0][: ctx.rows_above], gradients[0][ctx.rows_above :]
         for_values = sampled_products(ctx.matrix, for_product, dense.to(values.dtype)) if needs_values else None
         for_dense = None
         if needs_dense:
-            for_dense = multiply_transposed(ctx.matrix, values, for_product, for_above if ctx.twice else None)
+            for_dense = multiply_transposed(ctx.matrix, values, for_product, for_above if ctx.above_is_dense else None)
         return for_above if needs_above else None, for_values, for_dense, None, None
 
 

@@ -37,7 +37,7 @@ class PartsOfGraph:
         """N."""
         return self.store.num_nodes
 
-    def random_beside(self, random: torch.Generator) -> torch.Generator:
+    def random_on_store(self, random: torch.Generator) -> torch.Generator:
         """Return a generator where the edges are: the given one, or one that is seeded by it."""
         if random.device.type == self.store.device.type:
             return random
@@ -46,16 +46,17 @@ class PartsOfGraph:
 
     def around(self, nodes: Tensor, direction: EdgeDirection, hops: int, random: torch.Generator) -> Neighbourhood:
         """Return the block around some nodes, on the device of the steps."""
-        pattern, near = self.store.patterns[direction], self.random_beside(random)
-        return moved(neighbourhood(pattern, nodes.to(self.store.device), hops, self.fan_out, near), self.device)
+        adjacency, random = self.store.adjacency[direction], self.random_on_store(random)
+        return moved(neighbourhood(adjacency, nodes.to(self.store.device), hops, self.fan_out, random), self.device)
 
     def block_sizes(self, targets: int, hops: int) -> list[int]:
-        """Return about how many nodes the sets of a block have, from the targets to the rim."""
-        pattern, sizes = self.store.patterns["out"], [min(targets, self.num_nodes)]
-        mean = len(pattern.col) / max(1, self.num_nodes)
-        shown = mean if self.fan_out is None else min(mean, self.fan_out)
+        """Return about how many nodes the sets of a block have, |B_0| to |B_L|."""
+        sizes = [min(targets, self.num_nodes)]
+        neighbours = len(self.store.adjacency["out"].col) / max(1, self.num_nodes)  # of a node
+        if self.fan_out is not None:
+            neighbours = min(neighbours, self.fan_out)
         for _ in range(hops):
-            sizes.append(min(self.num_nodes, round(sizes[-1] * (1 + shown))))
+            sizes.append(min(self.num_nodes, round(sizes[-1] * (1 + neighbours))))
         return sizes
 
 
@@ -73,7 +74,7 @@ class NodeBatches(PartsOfGraph):
         """Return the nodes of a step; all in their order, and nothing drawn, where the graph has no more than B."""
         if self.batch_nodes >= self.num_nodes:
             return torch.arange(self.num_nodes, device=self.store.device)
-        return draw_nodes(self.num_nodes, self.batch_nodes, self.random_beside(random), self.store.device)
+        return draw_nodes(self.num_nodes, self.batch_nodes, self.random_on_store(random), self.store.device)
 
 
 def moved(value: Moved, device: torch.device) -> Moved:

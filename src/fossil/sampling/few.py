@@ -7,11 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fossil.sampling.neighbourhoods import Pattern
-from fossil.sampling.store import FeatureRows, GraphStore
+from fossil.sampling.feature_rows import FeatureRows
+from fossil.sampling.neighbourhoods import Adjacency
+from fossil.sampling.store import GraphStore
 
 NODES = 4096
-_SHOWN = 4  # neighbours of a node
+_NEIGHBOURS = 4  # of a node
 
 
 def few_of(store: GraphStore, nodes: int = NODES) -> GraphStore:
@@ -20,25 +21,25 @@ def few_of(store: GraphStore, nodes: int = NODES) -> GraphStore:
     Nothing is drawn at random, and nothing is read in proportion to the graph. Features are scaled already.
     """
     spaced = torch.arange(0, store.num_nodes, max(1, store.num_nodes // nodes), device=store.device)[:nodes]
-    near = [_shown(pattern, spaced)[1] for pattern in store.patterns.values()]
-    every = torch.unique(torch.cat([spaced, *near]))
-    features = FeatureRows(store.features.take(every, store.features.device).data)
-    return replace(store.with_patterns(lambda pattern: _among(pattern, every)), features=features)
+    near = [_few_neighbours(edges, spaced)[1] for edges in store.adjacency.values()]
+    kept = torch.unique(torch.cat([spaced, *near]))
+    features = FeatureRows(store.features.take(kept, store.features.device).data)
+    return replace(store.with_edges(lambda edges: _among(edges, kept)), features=features)
 
 
-def _shown(pattern: Pattern, nodes: Tensor) -> tuple[Tensor, Tensor]:
+def _few_neighbours(adjacency: Adjacency, nodes: Tensor) -> tuple[Tensor, Tensor]:
     """Return edges of some nodes to a few neighbours each, spaced evenly: places among these nodes, and neighbours."""
-    degree = pattern.degree(nodes)
-    steps = torch.arange(_SHOWN, device=nodes.device)
-    within = torch.where(degree[:, None] > _SHOWN, degree[:, None] * steps // _SHOWN, steps)
+    degree = adjacency.degree(nodes)
+    steps = torch.arange(_NEIGHBOURS, device=nodes.device)
+    within = torch.where(degree[:, None] > _NEIGHBOURS, degree[:, None] * steps // _NEIGHBOURS, steps)
     place, step = torch.nonzero(within < degree[:, None], as_tuple=True)
-    return place, pattern.col[pattern.crow[nodes[place]] + within[place, step]].long()
+    return place, adjacency.col[adjacency.crow[nodes[place]] + within[place, step]].long()
 
 
-def _among(pattern: Pattern, every: Tensor) -> Pattern:
+def _among(adjacency: Adjacency, kept: Tensor) -> Adjacency:
     """Return those of the edges that stay among sorted nodes, in their numbers."""
-    row, neighbour = _shown(pattern, every)
-    place = torch.searchsorted(every, neighbour).clamp_max(len(every) - 1)
-    inside = every[place] == neighbour
-    counts = torch.bincount(row[inside], minlength=len(every))
-    return Pattern(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), place[inside])
+    row, neighbour = _few_neighbours(adjacency, kept)
+    place = torch.searchsorted(kept, neighbour).clamp_max(len(kept) - 1)
+    inside = kept[place] == neighbour
+    counts = torch.bincount(row[inside], minlength=len(kept))
+    return Adjacency(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), place[inside])

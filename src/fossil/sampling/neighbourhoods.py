@@ -1,11 +1,12 @@
 """What a few nodes need of a graph: their neighbours, hop by hop, and the rows of the adjacency that join them.
 
-A block holds B_0, the targets, within B_1, these and their neighbours, and so on to B_L, the rim. Numbered in that
-order, the first rows of one CSR pattern are all that an inner hop reads, and their entries are in the first columns.
+A block of L hops holds the nodes B_0, the targets, within B_1, these and their neighbours, and so on to B_L. Its one
+matrix has a row for each node of B_L-1 and a column for each of B_L. Nodes are numbered hop by hop, so that what the
+next layer multiplies with, rows B_L-2 and columns B_L-1, is the upper left corner: its entries are the first ones.
 
-Where a fan-out f is given, a node with d > f neighbours shows f of them: the list is cut into f equal chunks and
+Where a fan-out f is given, f neighbours are sampled of a node that has d > f: the list is cut into f equal parts and
 one neighbour is drawn from each. Every neighbour is then expected f/d times, and its entries are weighed by d/f, so
-that sums over neighbours are right on average. Where f does not divide d, a neighbour that two chunks share may be
+that sums over neighbours are right on average. Where f does not divide d, a neighbour that two parts share may be
 drawn from both, and has two entries.
 """
 
@@ -25,8 +26,8 @@ Scaling = Literal["sum", "mean", "symmetric"]
 """What an entry of an operator is: one, one by the degree of its row, or one by the root of both degrees."""
 
 
-class Pattern(NamedTuple):
-    """A graph's edges in CSR form, wherever they lie.
+class Adjacency(NamedTuple):
+    """A graph's edges in CSR form, without values, wherever they lie.
 
     Attributes:
         crow: N+1 row offsets, int64.
@@ -48,14 +49,14 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """Targets, their neighbours hop by hop, and the edges that lead from each hop to the next.
+    """A block: targets, their neighbours hop by hop, and the edges that lead from each hop to the next.
 
     Attributes:
         nodes: B_L in the graph's numbers, the targets first, then what each hop adds.
         sizes: |B_0|, ..., |B_L|.
         crow: |B_L-1|+1 row offsets of the entries.
         col: place of each entry's neighbour among `nodes`.
-        weight: d/f of each entry's row, where only some neighbours were drawn; None where all are here.
+        weight: d/f of each entry's row, where only some neighbours were sampled; None where all are here.
         degree: d of each of `nodes` in the whole graph.
     """
 
@@ -73,7 +74,7 @@ class Neighbourhood:
         return torch.repeat_interleave(rows, self.crow.diff(), output_size=len(self.col))
 
     def operator(self, scaling: Scaling, *, loops: bool = False, dtype: torch.dtype = torch.float32) -> SparseMatrix:
-        """Return the rows of an operator of the whole graph that the block holds, one matrix inside the other.
+        """Return the operator's rows of B_L-1, |B_L-1|×|B_L|, and in it those of the next layers (`SparseMatrix.next`).
 
         Args:
             scaling: what its entries are.
@@ -82,7 +83,7 @@ class Neighbourhood:
         """
         crow, col, row, weight = self.crow, self.col, self.row, self.weight
         if loops:
-            crow, col, row, weight = self._looped()
+            crow, col, row, weight = self._with_self_loops()
         inverse = (self.degree + int(loops)).double()
         inverse = torch.where(inverse > 0, 1 / (inverse.sqrt() if scaling == "symmetric" else inverse), 0)
         values = torch.ones(len(col), dtype=torch.float64, device=col.device)
@@ -93,29 +94,29 @@ class Neighbourhood:
         values = values.float() if weight is None else (values * weight).float()
         return _nested(SparseMatrix(crow, col, values.to(dtype), (self.sizes[-2], self.sizes[-1])), self.sizes)
 
-    def lengths(self, *, loops: bool = False) -> Tensor:
-        """Return how many entries each row has in the whole graph (|B_L-1|)."""
+    def row_degree(self, *, loops: bool = False) -> Tensor:
+        """Return how many entries each row of an operator has in the whole graph (|B_L-1|)."""
         return self.degree[: self.sizes[-2]] + int(loops)
 
-    def _looped(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def _with_self_loops(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Return offsets, columns, rows and weights with an entry of each node with itself at the head of its row."""
         rows = torch.arange(len(self.crow) - 1, device=self.crow.device)
-        heads, place = self.crow[:-1] + rows, torch.arange(len(self.col), device=self.col.device) + self.row + 1
+        loops, edges = self.crow[:-1] + rows, torch.arange(len(self.col), device=self.col.device) + self.row + 1
         total = len(self.col) + len(rows)
 
-        def joined(own: Tensor, others: Tensor) -> Tensor:
-            return others.new_empty(total).index_copy_(0, heads, own).index_copy_(0, place, others)
+        def merged(of_loops: Tensor, of_edges: Tensor) -> Tensor:
+            return of_edges.new_empty(total).index_copy_(0, loops, of_loops).index_copy_(0, edges, of_edges)
 
         crow = self.crow + torch.arange(len(self.crow), device=self.crow.device)
-        weight = None if self.weight is None else joined(torch.ones_like(rows, dtype=self.weight.dtype), self.weight)
-        return crow, joined(rows, self.col), joined(rows, self.row), weight
+        weight = None if self.weight is None else merged(torch.ones_like(rows, dtype=self.weight.dtype), self.weight)
+        return crow, merged(rows, self.col), merged(rows, self.row), weight
 
 
 class Part(NamedTuple):
-    """What some targets need of an operator that a block holds.
+    """What some of a block's targets need of an operator.
 
     Attributes:
-        matrix: the operator, one matrix inside the other.
+        matrix: the operator's rows, and in it those of the next layers.
         nodes: places of its columns among those of the whole, the targets first.
         entries: places of its entries among those of the whole.
     """
@@ -126,73 +127,74 @@ class Part(NamedTuple):
 
 
 def part_around(operator: SparseMatrix, targets: Tensor) -> Part:
-    """Return what some targets, by their places, need of an operator that a block holds for all of its targets."""
+    """Return what some targets, by their places, need of a block's operator."""
     hops, inner = 1, operator.inner
     while inner is not None:
         hops, inner = hops + 1, inner.inner
     rows, columns = operator.shape
-    rim = operator.crow[-1:].expand(columns - rows)  # whose neighbours are not in the block
-    block = neighbourhood(Pattern(torch.cat([operator.crow, rim]), operator.col), targets, hops, None, None)
+    no_entries = operator.crow[-1:].expand(columns - rows)  # of the last nodes, whose neighbours are not in the block
+    adjacency = Adjacency(torch.cat([operator.crow, no_entries]), operator.col)
+    block = neighbourhood(adjacency, targets, hops, None, None)
     entries, _ = entries_of(operator.crow, block.nodes[: block.sizes[-2]])
-    found = SparseMatrix(block.crow, block.col, operator.values[entries], (block.sizes[-2], block.sizes[-1]))
-    return Part(_nested(found, block.sizes), block.nodes, entries)
+    matrix = SparseMatrix(block.crow, block.col, operator.values[entries], (block.sizes[-2], block.sizes[-1]))
+    return Part(_nested(matrix, block.sizes), block.nodes, entries)
 
 
 def neighbourhood(
-    pattern: Pattern, targets: Tensor, hops: int, fan_out: int | None, random: torch.Generator | None
+    adjacency: Adjacency, targets: Tensor, hops: int, fan_out: int | None, random: torch.Generator | None
 ) -> Neighbourhood:
-    """Return the block around some nodes, where the pattern lies.
+    """Return the block around some nodes, where the adjacency lies.
 
     Args:
-        pattern: the edges; row i lists whom i sees.
+        adjacency: the edges; row i lists the neighbours of i.
         targets: distinct nodes.
         hops: L, at least one.
         fan_out: f, neighbours of a node at most; all when None.
-        random: what is drawn is drawn from it; None where there is no fan-out.
+        random: what neighbours are sampled with; None where there is no fan-out.
     """
     nodes, sizes = targets, [len(targets)]
-    counts, columns, weights = [], [], []
-    fresh = targets
+    counts, neighbours, weights = [], [], []
+    frontier = targets
     for _ in range(hops):
-        shown, found, factors = _neighbours(pattern, fresh, fan_out, random)
-        counts.append(shown)
-        columns.append(found)
-        weights.append(factors)
-        near = torch.unique(found)
-        fresh = near[~torch.isin(near, nodes, assume_unique=True)]
-        nodes = torch.cat([nodes, fresh])
+        count, neighbour, weight = _sampled_neighbours(adjacency, frontier, fan_out, random)
+        counts.append(count)
+        neighbours.append(neighbour)
+        weights.append(weight)
+        reached = torch.unique(neighbour)
+        frontier = reached[~torch.isin(reached, nodes, assume_unique=True)]
+        nodes = torch.cat([nodes, frontier])
         sizes.append(len(nodes))
     in_order, order = nodes.sort()
-    every = torch.cat(columns)
-    col = order[torch.searchsorted(in_order, every)]
-    crow = torch.cat([every.new_zeros(1), torch.cat(counts).cumsum(0)])
-    weight = None if fan_out is None else torch.cat(weights)
-    return Neighbourhood(nodes, tuple(sizes), crow, col, weight, pattern.degree(nodes))
+    of_all_hops = torch.cat(neighbours)
+    col = order[torch.searchsorted(in_order, of_all_hops)]
+    crow = torch.cat([of_all_hops.new_zeros(1), torch.cat(counts).cumsum(0)])
+    sampled = None if fan_out is None else torch.cat(weights)
+    return Neighbourhood(nodes, tuple(sizes), crow, col, sampled, adjacency.degree(nodes))
 
 
-def _neighbours(
-    pattern: Pattern, nodes: Tensor, fan_out: int | None, random: torch.Generator | None
+def _sampled_neighbours(
+    adjacency: Adjacency, nodes: Tensor, fan_out: int | None, random: torch.Generator | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many neighbours of each node are shown, these neighbours one node after the other, and their d/f."""
-    start, degree = pattern.crow[nodes], pattern.degree(nodes)
-    shown = degree if fan_out is None else degree.clamp_max(fan_out)
-    ends = shown.cumsum(0)
+    """Return how many neighbours of each node are sampled, these one node after the other, and their weights d/f."""
+    start, degree = adjacency.crow[nodes], adjacency.degree(nodes)
+    count = degree if fan_out is None else degree.clamp_max(fan_out)
+    ends = count.cumsum(0)
     total = int(ends[-1]) if len(ends) else 0
-    owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), shown, output_size=total)
-    place = torch.arange(total, device=nodes.device) - (ends - shown)[owner]
-    weight = (degree.double() / shown.clamp_min(1))[owner]
+    owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count, output_size=total)
+    place = torch.arange(total, device=nodes.device) - (ends - count)[owner]
+    weight = (degree.double() / count.clamp_min(1))[owner]
     if fan_out is not None:
         # In float64, because float32 does not tell the neighbours of a large hub apart.
         jitter = torch.rand(total, generator=random, device=nodes.device, dtype=torch.float64)
         drawn = ((place + jitter) * weight).long()
-        place = torch.where((degree > shown)[owner], torch.minimum(drawn, degree[owner] - 1), place)
-    return shown, pattern.col[start[owner] + place].long(), weight
+        place = torch.where((degree > count)[owner], torch.minimum(drawn, degree[owner] - 1), place)
+    return count, adjacency.col[start[owner] + place].long(), weight
 
 
 def _nested(matrix: SparseMatrix, sizes: tuple[int, ...]) -> SparseMatrix:
     """Return the matrix of the outermost hop with those of the inner ones within it."""
     inner = None
     for rows, columns in pairwise(sizes[:-1]):
-        found = matrix.leading(rows, columns)
-        inner = SparseMatrix(found.crow, found.col, found.values, found.shape, inner)
+        corner = matrix.leading(rows, columns)
+        inner = SparseMatrix(corner.crow, corner.col, corner.values, corner.shape, inner)
     return SparseMatrix(matrix.crow, matrix.col, matrix.values, matrix.shape, inner)

@@ -73,7 +73,7 @@ class TrainsOnSamples(Protocol):
     def prepare_sampled(self, store: GraphStore, device: torch.device, fan_out: int | None) -> Any:
         """Return what steps on parts of a graph read; they return `num_nodes` and stay where they lie."""
 
-    def embedding(self, prepared: Any) -> EmbedsRows:
+    def inference(self, prepared: Any) -> LayerwiseInference:
         """Return what embeds one chunk of nodes after the other."""
 
 
@@ -84,16 +84,16 @@ class DrawsBatches(Protocol):
     batch_nodes: int
 
 
-class EmbedsRows(Protocol):
-    """Embeds the nodes of a graph, a chunk at a time.
+class LayerwiseInference(Protocol):
+    """Embeds the nodes of a graph exactly, a chunk at a time: what a deeper layer sums over is kept of all nodes.
 
     Attributes:
-        progress: is told what is worked out for all nodes before the first chunk, and which share of it is done.
+        progress: is told what is computed for all nodes before the first chunk, and which share of it is done.
     """
 
     progress: StageProgress
 
-    def rows(self, first: int, last: int) -> NodeVectors:
+    def vectors(self, first: int, last: int) -> NodeVectors:
         """Return the vectors of nodes `first` to `last`."""
 
 

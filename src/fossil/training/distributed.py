@@ -8,6 +8,7 @@ writes and speaks.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -181,6 +182,12 @@ def all_reduce_max(ranks: Ranks, number: int) -> int:
     with lost_ranks_as_errors():
         distributed.all_reduce(found, distributed.ReduceOp.MAX)
     return int(found)
+
+
+def all_say(ranks: Ranks, what: str) -> bool:
+    """Tell whether all ranks say the same."""
+    number = int.from_bytes(hashlib.sha256(what.encode()).digest()[:7])
+    return all_reduce_max(ranks, number) == -all_reduce_max(ranks, -number)
 
 
 def broadcast_bytes(ranks: Ranks, content: bytes | None) -> bytes:

@@ -44,7 +44,7 @@ class Placed:
 
 
 def place(
-    store: GraphStore, device: torch.device, step: float, *, on_disk: bool, ranks: Ranks = ALONE
+    store: GraphStore, device: torch.device, step: float, *, mapped: int | None, ranks: Ranks = ALONE
 ) -> tuple[GraphStore, list[Placed]]:
     """Move a graph's arrays to where there is room for them beside a step, edges first; return where they are.
 
@@ -52,26 +52,35 @@ def place(
         store: the arrays on the host, in memory or mapped from files.
         device: where steps are computed.
         step: bytes that a step takes there.
-        on_disk: whether the arrays are mapped from files.
+        mapped: bytes of the edges that are mapped from files, as features are too; None where nothing is.
         ranks: the processes that train; what one of them has no room for lies on the card of none, because what is
             drawn depends on where the edges are.
     """
     sizes = {"edges": store.edge_bytes, "features": store.features.bytes}
-    here: Where = "disk" if on_disk else "memory"
     if device.type == "cpu":
-        return store, [Placed(name, size, here) for name, size in sizes.items()]
+        return store, [each for name, size in sizes.items() for each in _on_host(name, size, mapped)]
     free, host = free_memory(device), free_memory(_HOST)
     left = (1 - _LEFT_FREE) * (free or 0) - step
     placed: list[Placed] = []
     for name, size in sizes.items():
         if not all_reduce_max(ranks, int(size > left)):
-            store, where, left = store.moved(name, device), "the card", left - size
+            store, left = store.moved(name, device), left - size
+            placed.append(Placed(name, size, "the card"))
         elif name == "features" and (host is None or _pinned(size) <= (1 - _LEFT_FREE) * host):
-            store, where = store.pinned(), "pinned host memory"
+            store = store.pinned()
+            placed.append(Placed(name, size, "pinned host memory"))
         else:
-            where = here
-        placed.append(Placed(name, size, where))  # type: ignore[arg-type]
+            placed += _on_host(name, size, mapped)
     return store, placed
+
+
+def _on_host(name: str, size: int, mapped: int | None) -> list[Placed]:
+    """Return where an array lies that stays on the host; what is made of mapped edges takes memory of its own."""
+    if mapped is None:
+        return [Placed(name, size, "memory")]
+    if name == "edges" and mapped < size:
+        return [Placed(name, mapped, "disk"), Placed("what is made of them", size - mapped, "memory")]
+    return [Placed(name, size, "disk")]
 
 
 def _pinned(size: int) -> int:
@@ -79,6 +88,14 @@ def _pinned(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def host_store(graph: Graph, directions: Sequence[EdgeDirection]) -> tuple[GraphStore, bool]:
-    """Return a graph's arrays as they are on the host, and whether they are mapped from files."""
-    return GraphStore.of(graph, directions=directions), isinstance(graph, DiskGraph)
+def host_store(graph: Graph, directions: Sequence[EdgeDirection]) -> tuple[GraphStore, int | None]:
+    """Return a graph's arrays as they are on the host, and how many bytes of its edges are mapped from files.
+
+    The latter is None for a graph in memory. Offsets of 32 bits and the union of both directions are made in memory.
+    """
+    store = GraphStore.of(graph, directions=directions)
+    if not isinstance(graph, DiskGraph):
+        return store, None
+    files = {each.ctypes.data for each in (graph.out_indptr, graph.out_indices, graph.in_indptr, graph.in_indices)}
+    parts = {part.data_ptr(): part.nbytes for edges in store.adjacency.values() for part in edges}
+    return store, sum(size for address, size in parts.items() if address in files)

@@ -14,10 +14,12 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 _TOTALS = ("loss", "contrast")
 _SHORT = {"contrast": "loss", "ot": "subgraphs", "node": "nodes", "lambda_mean": "λ"}
 _MOST_PARTS = 6
+_REST = 60  # columns of a training's line beside its parts: names, numbers, times, and twenty of the bar
 
 # Kept in the history, and too much for a line.
 _KEPT_BACK = ("epoch", "seconds", "effective_rank", "momentum", "subgraphs", "marginal_error")
@@ -66,9 +68,14 @@ class Stages:
     """A bar for each stage of long work, with the time left of each; nothing where there is no terminal."""
 
     def __init__(self, console: Console) -> None:
-        columns = (TextColumn("{task.description:<11}", markup=False), BarColumn(), TimeElapsedColumn())
         self.progress = Progress(
-            *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=not console.is_terminal
+            TextColumn("{task.description:<11}", markup=False),
+            BarColumn(),
+            TimeElapsedColumn(table_column=whole()),
+            TextColumn("left"),
+            TimeRemainingColumn(table_column=whole()),
+            console=console,
+            disable=not console.is_terminal,
         )
         self.tasks: dict[str, TaskID] = {}
 
@@ -96,11 +103,11 @@ class LiveReporter:
         self.progress = Progress(
             TextColumn("training"),
             BarColumn(),
-            MofNCompleteColumn(),
+            MofNCompleteColumn(table_column=whole()),
             TextColumn("{task.fields[parts]}", markup=False),
-            TimeElapsedColumn(),
+            TimeElapsedColumn(table_column=whole()),
             TextColumn("left"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(table_column=whole()),
             console=console,
             disable=not console.is_terminal,
         )
@@ -119,7 +126,7 @@ class LiveReporter:
     def update(self, epoch: int, record: dict[str, float]) -> None:
         """Move the bar, or print a line at every tenth of the way."""
         parts = describe(record)
-        self.progress.update(self.task, completed=epoch, parts=parts)
+        self.progress.update(self.task, completed=epoch, parts=fitting(parts, self.console.width - _REST))
         if not self.console.is_terminal and (epoch == self.total or epoch % max(1, self.total // 10) == 0):
             text = f"epoch {epoch}/{self.total}  {parts}  {record['seconds']:.1f} s"
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -150,6 +157,22 @@ def describe(record: dict[str, float]) -> str:
     parts = [key for key in record if key not in totals and _is_part(key)]
     names = {key: _SHORT.get(key, key.replace("_", " ")) for key in [*totals, *parts][:_MOST_PARTS]}
     return "  ".join(f"{name} {record[key]:.4g}" for key, name in names.items())
+
+
+def fitting(parts: str, room: int) -> str:
+    """Return as many of the parts, from the first on, as there is room for, and one at least.
+
+    >>> fitting("loss 9.6  subgraphs 2.2  nodes 7.4", 24), fitting("loss 9.6  nodes 7.4", 3)
+    ('loss 9.6  subgraphs 2.2', 'loss 9.6')
+    """
+    while len(parts) > room and "  " in parts:
+        parts = parts.rpartition("  ")[0]
+    return parts
+
+
+def whole() -> Column:
+    """Return the column of a live line whose text is not shortened on a narrow terminal: the bar gives way."""
+    return Column(no_wrap=True)
 
 
 def _is_part(key: str) -> bool:

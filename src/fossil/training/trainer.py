@@ -47,12 +47,12 @@ class TrainingSettings(Settings):
         "take steps on the surroundings of the sampled nodes in place of the whole graph; auto does so where the whole "
         "does not fit and the method can",
     )
-    fan_out: int = setting(5, "neighbours of a node that such a step reads at most; 0 for all", ge=0)
+    fan_out: int = setting(5, "neighbours of a node that a sampled step reads at most; 0 for all", ge=0)
     batch_nodes: int = setting(
-        2_000, "nodes whose loss such a step takes, where the method's own settings do not say how many", ge=2
+        2_000, "nodes whose loss a sampled step takes, where the method's own settings do not say how many", ge=2
     )
     checkpoint_seconds: float = setting(
-        15.0, "least time between two checkpoints, unless a step takes more than two seconds: one follows each", ge=0
+        15.0, "least seconds between two checkpoints; a step of more than two seconds is always followed by one", ge=0
     )
 
 
@@ -91,15 +91,16 @@ class Trainer:
         self.random = torch.Generator(device=device)
         self.groups = method.parameter_groups()
         self.optimizers = {name: _optimizer(group, device) for name, group in self.groups.items()}
-        self.steps, self._moved, self._fitted = 0, False, False
-        alone = ranks.world_size == 1
-        self.replay = replay and device.type == "cuda" and method.trained and not method.data_dependent and alone
+        self.steps, self._weights_moved, self._fitted = 0, False, False
+        self._alone = ranks.world_size == 1
+        can_capture = device.type == "cuda" and method.trained and not method.data_dependent and self._alone
+        self.replay = replay and can_capture
         self._take_step = self._captured(self.method.step)
 
     def run(self, steps: int, after_step: Callable[[int, Record], bool]) -> None:
         """Train up to so many steps in all; `after_step(number, record)` may stop it by returning True."""
         self.fit()
-        self._start_alike()
+        self._share_state()
         while self.steps < steps:
             self.set_rates(steps)
             record = self.step()
@@ -123,9 +124,9 @@ class Trainer:
                 self.method.fit(self.prepared, self.random)
             self._fitted = True
 
-    def _start_alike(self) -> None:
+    def _share_state(self) -> None:
         """Give every rank the state of the first, to the last bit."""
-        if self.ranks.world_size == 1:
+        if self._alone:
             return
         state = packed_tensors(self.state()) if self.ranks.leads else None
         tensors = unpacked_tensors(broadcast_bytes(self.ranks, state))
@@ -145,16 +146,16 @@ class Trainer:
     @property
     def is_between_steps(self) -> bool:
         """Whether the weights are those after the last whole step, even where the next one failed."""
-        return not self._moved
+        return not self._weights_moved
 
     def step(self) -> Record:
         """Take one training step and return its record."""
         self.random.manual_seed(derive(self.seed, "step", self.steps))
         self.method.train()
-        self._moved = False
+        self._weights_moved = False
         try:
             record = self._take_step()
-            self._moved = False
+            self._weights_moved = False
             return record
         except Exception as error:
             if not is_out_of_memory(error):
@@ -186,8 +187,7 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         method, device = self.method, self.random.device
         # A rank that tried again would have its messages answered by those of a later moment.
-        alone = self.ranks.world_size == 1
-        if self._moved or not (alone and isinstance(method, CanShrink) and method.shrink()):
+        if self._weights_moved or not (self._alone and isinstance(method, CanShrink) and method.shrink()):
             raise RunError(
                 f"{self.method.title} ran out of memory on {device.type} in epoch {self.steps + 1}.",
                 remedy="Use a method or settings that take less (fossil_v2, a smaller hidden and width, "
@@ -203,12 +203,12 @@ class Trainer:
     def _captured(self, step: Step) -> Callable[[], Record]:
         """Return what takes a step on all objectives that `step` yields, captured where that is possible."""
         # Through a weak reference, so that a trainer and all it holds on a GPU go as soon as nobody needs them.
-        here: Trainer = weakref.proxy(self)
+        trainer: Trainer = weakref.proxy(self)
 
-        def take() -> Record:
-            return here._minimise(step)
+        def take_step() -> Record:
+            return trainer._minimise(step)
 
-        return CapturedStep(take, self.random) if self.replay else take
+        return CapturedStep(take_step, self.random) if self.replay else take_step
 
     def _minimise(self, step: Step) -> Record:
         """Take a step on each objective in turn, and return terms and diagnostics of all of them."""
@@ -225,7 +225,7 @@ class Trainer:
                 groups = [self.groups[group].parameters for group in objective.groups]
                 average_gradients(self.ranks, chain.from_iterable(groups))
                 for group in objective.groups:
-                    self._moved = True
+                    self._weights_moved = True
                     self.optimizers[group].step()
                 record.update({name: term.detach() for name, term in objective.terms.items()})
                 with torch.no_grad():
@@ -250,10 +250,10 @@ class Trainer:
         moments: dict[str, dict[int, dict[str, Tensor]]] = {group: {} for group in self.groups}
         for key, value in tensors.items():
             if not key.startswith("weights/"):
-                group, index, name = self._place(key)
-                moments[group].setdefault(index, {})[name] = value.clone()
-        for group, of_group in moments.items():
-            _check_moments(group, of_group, self.groups[group].parameters)
+                group, parameter, name = self._parse_moment(key)
+                moments[group].setdefault(parameter, {})[name] = value.clone()
+        for group, by_parameter in moments.items():
+            _check_moments(group, by_parameter, self.groups[group].parameters)
         try:
             self.method.load_state_dict(weights)
         except RuntimeError as error:
@@ -264,22 +264,24 @@ class Trainer:
         # A captured step would go on with the tensors that were there before.
         self._take_step = self._captured(self.method.step)
 
-    def _place(self, key: str) -> tuple[str, int, str]:
-        """Return group, number of the parameter and name of a moment."""
-        kind, _, rest = key.partition("/")
-        *group, index, name = rest.split("/") if rest.count("/") >= 2 else ("", "", "")
-        if kind != "optimizer" or "/".join(group) not in self.groups or not index.isdecimal():
-            raise ValueError(f"unknown tensor {key!r}")
-        return "/".join(group), int(index), name
+    def _parse_moment(self, key: str) -> tuple[str, int, str]:
+        """Return group, number of the parameter and name of a moment, of `optimizer/GROUP/NUMBER/NAME`."""
+        prefix, *parts = key.split("/")
+        if prefix == "optimizer" and len(parts) >= 3:
+            *words, parameter, name = parts
+            group = "/".join(words)
+            if group in self.groups and parameter.isdecimal():
+                return group, int(parameter), name
+        raise ValueError(f"unknown tensor {key!r}")
 
 
 def _check_moments(group: str, moments: dict[int, dict[str, Tensor]], parameters: list[nn.Parameter]) -> None:
     """Raise ValueError unless each parameter has all moments, in its own shape, or none."""
-    for index, found in moments.items():
-        if index >= len(parameters) or found.keys() != _MOMENTS:
-            raise ValueError(f"parameter {index} of {group!r} has the moments {sorted(found)}")
-        wanted = {"step": ()} | dict.fromkeys(("exp_avg", "exp_avg_sq"), tuple(parameters[index].shape))
-        wrong = [name for name, value in found.items() if tuple(value.shape) != wanted[name]]
+    for index, by_name in moments.items():
+        if index >= len(parameters) or by_name.keys() != _MOMENTS:
+            raise ValueError(f"parameter {index} of {group!r} has the moments {sorted(by_name)}")
+        shapes = {"step": ()} | dict.fromkeys(("exp_avg", "exp_avg_sq"), tuple(parameters[index].shape))
+        wrong = [name for name, value in by_name.items() if tuple(value.shape) != shapes[name]]
         if wrong:
             raise ValueError(f"{wrong[0]} of parameter {index} of {group!r} has another shape than it")
 

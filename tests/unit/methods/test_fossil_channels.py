@@ -19,7 +19,7 @@ from fossil.graph.channels import CHANNELS
 from fossil.graph.graph import Graph
 from fossil.methods.fossil_channels import ChannelSettings, FossilChannels, FossilChannelsV2
 from fossil.nn.agreement import agreement, channel_weights
-from fossil.nn.channels import seen_along
+from fossil.nn.channel_tensors import untrained_rows
 from fossil.ops.infonce import node_contrast
 from fossil.report.map import draw_map
 from fossil.runs.embeddings import FitResult
@@ -75,7 +75,7 @@ def test_weights_are_the_mean_agreement_of_untrained_rows(directed: bool) -> Non
     method, prepared = fitted(make_graph(directed=directed))
     references = [*UNDIRECTED] if not directed else ["identity", "low", "low2", "out", "out2", "in", "in2"]
     chosen = [CHANNELS[name] for name in references]
-    rows = seen_along(torch.tensor(make_graph(directed=directed).features), chosen, prepared.tensors)
+    rows = untrained_rows(torch.tensor(make_graph(directed=directed).features), chosen, prepared.tensors)
     every = agreement(rows, chosen, torch.arange(NODES)).mean(0)
     mine = every[[references.index(channel.name) for channel in method.channels]]
     torch.testing.assert_close(method.weights, channel_weights(mine, method.channels, 2.0))
@@ -210,8 +210,8 @@ def test_in_v2_the_node_loss_is_over_the_drawn_nodes_alone() -> None:
     views = method.view(prepared.tensors, random), method.view(prepared.tensors, random)
     pairs = method.sample(prepared.sampler, random)
     compared = method.compared(*views, pairs.subgraphs)
-    assert compared.number is not None and int(compared.number) == len(pairs.subgraphs.nodes.unique())
-    assert int(compared.number) <= 80 < 400
+    assert compared.num_nodes is not None and int(compared.num_nodes) == len(pairs.subgraphs.nodes.unique())
+    assert int(compared.num_nodes) <= 80 < 400
 
 
 def test_subgraphs_follow_edges_of_either_direction() -> None:

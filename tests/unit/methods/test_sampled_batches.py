@@ -107,8 +107,8 @@ def test_rows_are_those_of_the_full_encoding(
     method = make(kind, graph, **changes).float().eval()
     expected = method.encode(method.prepare(graph, CPU)).vectors
     parts = dataclasses.replace(parts_of(method, graph, 5, fan_out=2), dtype=torch.float32)
-    rows = method.embedding(parts)
-    found = torch.cat([rows.rows(first, min(first + 17, 90)).vectors for first in range(0, 90, 17)])
+    inference = method.inference(parts)
+    found = torch.cat([inference.vectors(first, min(first + 17, 90)).vectors for first in range(0, 90, 17)])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(method.encode(parts).vectors, expected, rtol=1e-5, atol=1e-6)
 

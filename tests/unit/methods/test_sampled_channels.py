@@ -16,7 +16,7 @@ from fossil.graph.graph import Graph
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil_channels import FossilChannels, FossilChannelsV2
 from fossil.methods.fossil_channels.method import ChannelGraph
-from fossil.nn.channels import ChannelTensors
+from fossil.nn.channel_tensors import ChannelTensors
 from fossil.ops.features import FeatureMatrix
 from fossil.ops.ranks import Ranks, divided_among
 from fossil.ops.sparse import SparseMatrix
@@ -78,7 +78,7 @@ def test_losses_and_gradients_of_a_part_are_those_of_the_whole(directed: bool, c
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_weights_and_vectors_made_in_stretches_are_those_of_the_whole(
+def test_weights_and_vectors_made_in_chunks_are_those_of_the_whole(
     directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fossil.sampling.rows.CHUNK_ELEMENTS", {"cpu": 24_000})
@@ -98,7 +98,7 @@ def test_weights_and_vectors_made_in_stretches_are_those_of_the_whole(
 
 
 @pytest.mark.parametrize("largest", [3e38, 1e-41])
-def test_features_are_scaled_before_they_are_summed_in_stretches_too(largest: float) -> None:
+def test_features_are_scaled_before_they_are_summed_in_chunks_too(largest: float) -> None:
     graph = hub_graph(directed=False)
     features = (0.8 + 0.2 * np.tanh(graph.features)) * largest  # sums of the largest over a hub leave float32
     graph = dataclasses.replace(graph, features=features.astype(np.float32))
@@ -108,14 +108,14 @@ def test_features_are_scaled_before_they_are_summed_in_stretches_too(largest: fl
     torch.testing.assert_close(method.encode(part).vectors, method.encode(whole).vectors, rtol=1e-4, atol=2e-6)
 
 
-def test_thinning_asks_for_the_neighbours_of_the_whole_graph() -> None:
+def test_edge_dropout_goes_by_the_degrees_of_the_whole_graph() -> None:
     """With a fan-out of one every row has one entry, and a share of the edges is dropped all the same."""
     graph = hub_graph(directed=False)
     method, _, part = make(graph, fan_out=1)
     nodes = torch.arange(40)
     block = method.surroundings(part, nodes, random())
-    thin = block.thinned(torch.tensor(0.5), method.channels, random())
-    matrix, degree = block.operators["neighbours"], block.seen("neighbours")
+    thin = block.drop_edges(torch.tensor(0.5), method.channels, random())
+    matrix, degree = block.operators["neighbours"], block.degree("neighbours")
     kept = (thin.operators["neighbours"].values != 0).double()
     alone = degree[matrix.row] == 1
     assert kept[alone].all() and 0.3 < kept[~alone].mean() < 0.75
@@ -129,11 +129,11 @@ def test_edge_dropout_leaves_the_mean_of_what_a_node_sees() -> None:
     channel = next(channel for channel in method.channels if channel.name == "out2")
     nodes = torch.arange(60)
     block, start = method.surroundings(part, nodes, random()), whole.tensors.features.data
-    exact = whole.tensors.hop(channel, start, 2)[:60]
+    exact = whole.tensors.propagate(channel, start, 2)[:60]
     draw, found = random(5), []
     for _ in range(400):
-        thin = block.thinned(torch.tensor(0.5), method.channels, draw).operators["out"]
-        found.append(thin.next.matmul(thin.matmul(block.features.data[block.rims["out"]])))
+        thin = block.drop_edges(torch.tensor(0.5), method.channels, draw).operators["out"]
+        found.append(thin.next.matmul(thin.matmul(block.features.data[block.columns["out"]])))
     values = torch.stack(found)
     error = values.std(0) / len(values) ** 0.5
     assert ((values.mean(0) - exact).abs() <= 5 * error + 1e-12).all()

@@ -105,7 +105,7 @@ def test_a_gate_trained_apart_is_constant_to_the_branches_and_they_to_it(seed: i
     psi, given = gate(0.3), branches(requires_grad=True)
     draws = [None if seed is None else random(seed) for _ in range(2)]
     fused, made = psi.mix(given, degrees(), draws[0])
-    fusion = made.learnt()
+    fusion = made.with_gradient()
     assert given.feature is not None
     assert torch.equal(fusion, made.values) and not made.values.requires_grad
     torch.testing.assert_close(fusion, psi(given, degrees(), draws[1]))

@@ -95,7 +95,7 @@ def test_a_mixture_learns_in_the_branches_alone_and_its_gate_in_the_weights_alon
     of_branches, *of_weights = torch.autograd.grad(mixed, [branches, *made], outer, allow_unused=True)
     torch.testing.assert_close(of_branches, torch.cat([outer, fusion.values * outer]), rtol=1e-12, atol=1e-12)
     assert of_weights == [None] * 6
-    learnt = fusion.learnt()
+    learnt = fusion.with_gradient()
     assert torch.equal(learnt, fusion.values) and not fusion.values.requires_grad
     of_branches, *of_weights = torch.autograd.grad(learnt.sum(), [branches, *made], allow_unused=True)
     expected = torch.autograd.grad(gate(given, made, rule).sum(), made)
@@ -108,10 +108,10 @@ def test_a_gate_that_learns_nothing_is_its_values() -> None:
     branches = torch.cat([given.feature, given.structure])
     fixed = GateWeights(*(each.detach() for each in weights()))
     _, fusion = gated_mixture(branches, given.centrality, None, fixed, rule)
-    assert fusion.made is None and fusion.learnt() is fusion.values
+    assert fusion.learning is None and fusion.with_gradient() is fusion.values
     with torch.no_grad():
         _, fusion = gated_mixture(branches, given.centrality, None, weights(), rule)
-    assert fusion.made is None and fusion.learnt() is fusion.values
+    assert fusion.learning is None and fusion.with_gradient() is fusion.values
 
 
 def test_a_mixture_is_single_precision_at_least_and_its_gradient_as_narrow_as_the_branches() -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fossil.errors import GraphError
-from fossil.sampling import store
-from fossil.sampling.store import allocate
+from fossil.sampling import allocation
+from fossil.sampling.allocation import allocate
 
 CPU, CARD = torch.device("cpu"), torch.device("meta")  # stands for a card here
 
@@ -26,7 +26,7 @@ def test_room_is_taken_where_there_is_some(
     monkeypatch: pytest.MonkeyPatch, on_card: int | None, on_host: int | None, place: torch.device, dtype: torch.dtype
 ) -> None:
     free = {"cpu": on_host, "meta": on_card}
-    monkeypatch.setattr(store, "free_memory", lambda device: free[device.type])
+    monkeypatch.setattr(allocation, "free_memory", lambda device: free[device.type])
     found = allocate(100, 10, CARD)
     assert (found.device.type, found.dtype, found.shape) == (place.type, dtype, (100, 10))
     assert allocate(10, 10, CARD, like=torch.empty(1, dtype=torch.float16)).dtype == torch.bfloat16
@@ -36,7 +36,7 @@ def test_room_is_taken_where_there_is_some(
 def test_where_there_is_none_one_message_says_what_is_free(
     monkeypatch: pytest.MonkeyPatch, device: torch.device, said: str
 ) -> None:
-    monkeypatch.setattr(store, "free_memory", lambda place: {"cpu": 1_000, "meta": 2_000}[place.type])
+    monkeypatch.setattr(allocation, "free_memory", lambda place: {"cpu": 1_000, "meta": 2_000}[place.type])
     with pytest.raises(GraphError, match=f"100 nodes, 10 numbers of each .* takes 2 kB .*; free are {said}") as refused:
         allocate(100, 10, device)
     assert "smaller width" in refused.value.remedy

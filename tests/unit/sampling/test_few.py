@@ -33,11 +33,11 @@ def test_a_few_nodes_keep_their_features_and_edges(sparse: bool, directed: bool)
     either = edges | edges.T
     np.fill_diagonal(either, False)
     for direction, whole in (("out", edges), ("in", edges.T), ("both", either)):
-        pattern = found.patterns[direction]
-        row = torch.repeat_interleave(torch.arange(count), pattern.crow.diff())
-        assert len(pattern.col) and whole[nodes[row], nodes[pattern.col]].all()
-        assert len(set(zip(row.tolist(), pattern.col.tolist(), strict=True))) == len(row)
-        assert int(pattern.crow.diff().max()) <= 4
+        edges = found.adjacency[direction]
+        row = torch.repeat_interleave(torch.arange(count), edges.crow.diff())
+        assert len(edges.col) and whole[nodes[row], nodes[edges.col]].all()
+        assert len(set(zip(row.tolist(), edges.col.tolist(), strict=True))) == len(row)
+        assert int(edges.crow.diff().max()) <= 4
 
 
 def test_a_small_graph_is_there_with_all_its_nodes() -> None:

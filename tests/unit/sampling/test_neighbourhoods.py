@@ -10,9 +10,9 @@ import torch
 from fossil.graph.channels import operator
 from fossil.graph.structure import symmetric_normalized
 from fossil.ops.sparse import SparseMatrix
-from fossil.sampling.neighbourhoods import Neighbourhood, Pattern, Scaling, neighbourhood, part_around
+from fossil.sampling.feature_rows import FeatureRows
+from fossil.sampling.neighbourhoods import Adjacency, Neighbourhood, Scaling, neighbourhood, part_around
 from fossil.sampling.rows import CHUNK_NEIGHBOURS, RowOperator, chunks, neighbours_at_once
-from fossil.sampling.store import FeatureRows
 from fossil.sampling.subgraphs import SubgraphSampler
 
 
@@ -25,15 +25,17 @@ def adjacency(nodes: int = 60, seed: int = 0) -> sp.csr_array:
     return sp.csr_array(edges.astype(np.float32))
 
 
-def pattern(matrix: sp.csr_array) -> Pattern:
-    return Pattern(torch.from_numpy(matrix.indptr.astype(np.int64)), torch.from_numpy(matrix.indices.astype(np.int32)))
+def edges_of(matrix: sp.csr_array) -> Adjacency:
+    return Adjacency(
+        torch.from_numpy(matrix.indptr.astype(np.int64)), torch.from_numpy(matrix.indices.astype(np.int32))
+    )
 
 
 def block_of(
     matrix: sp.csr_array, targets: list[int], hops: int, fan_out: int | None = None, seed: int = 0
 ) -> Neighbourhood:
     random = torch.Generator().manual_seed(seed)
-    return neighbourhood(pattern(matrix), torch.tensor(targets), hops, fan_out, random)
+    return neighbourhood(edges_of(matrix), torch.tensor(targets), hops, fan_out, random)
 
 
 def test_a_block_holds_the_neighbours_of_each_hop_and_nobody_else() -> None:
@@ -84,8 +86,8 @@ def test_products_along_a_block_are_those_of_the_whole_matrix(scaling: Scaling, 
     np.testing.assert_allclose(
         values.numpy(), (whole.astype(np.float64) @ (whole.astype(np.float64) @ dense))[targets], atol=1e-12
     )
-    rows = RowOperator(pattern(matrix), scaling, loops, torch.device("cpu"))
-    single = torch.cat([rows.times(*part, torch.from_numpy(dense)) for part in chunks(rows.pattern, 0, 60, 7, 30)])
+    rows = RowOperator(edges_of(matrix), scaling, loops, torch.device("cpu"))
+    single = torch.cat([rows.times(*part, torch.from_numpy(dense)) for part in chunks(rows.adjacency, 0, 60, 7, 30)])
     np.testing.assert_allclose(single.numpy(), whole @ dense, rtol=1e-5, atol=1e-6)
 
 
@@ -118,8 +120,8 @@ def test_every_neighbour_of_a_hub_is_drawn_alike() -> None:
 @pytest.mark.parametrize("reach", ["six_hop", "two_hop"])
 def test_subgraphs_drawn_without_keeping_frontiers_are_the_same(reach: str) -> None:
     matrix = sp.csr_array((adjacency(seed=3) + adjacency(seed=3).T > 0).astype(np.float32))
-    kept = SubgraphSampler(pattern(matrix).crow, pattern(matrix).col.long(), 5, reach)  # type: ignore[arg-type]
-    lean = SubgraphSampler(*pattern(matrix), 5, reach, ahead=False)  # type: ignore[arg-type]
+    kept = SubgraphSampler(edges_of(matrix).crow, edges_of(matrix).col.long(), 5, reach)  # type: ignore[arg-type]
+    lean = SubgraphSampler(*edges_of(matrix), 5, reach, ahead=False)  # type: ignore[arg-type]
     assert lean.plan.frontiers is None and not lean.plan.has_keys
     anchors = torch.arange(0, 60, 2)
     first, second = (each.sample(anchors, torch.Generator().manual_seed(1)) for each in (kept, lean))
@@ -127,7 +129,7 @@ def test_subgraphs_drawn_without_keeping_frontiers_are_the_same(reach: str) -> N
     assert torch.equal(kept.adjacency(first.nodes), lean.adjacency(first.nodes))
 
 
-def test_a_stretch_has_fewer_neighbours_where_their_features_are_wide() -> None:
+def test_a_chunk_has_fewer_neighbours_where_their_features_are_wide() -> None:
     card, data = torch.device("cuda"), torch.zeros(1, dtype=torch.float16)
     usual, wide = (FeatureRows(data.expand(10, columns)) for columns in (128, 8192))
     assert neighbours_at_once(usual, 64, card) == CHUNK_NEIGHBOURS["cuda"] // 2

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
+from fossil.graph.folder import write_disk_graph
+from fossil.graph.graph import Graph
 from fossil.ops.ranks import Ranks
-from fossil.sampling.neighbourhoods import Pattern
-from fossil.sampling.store import FeatureRows, GraphStore
+from fossil.sampling.feature_rows import FeatureRows
+from fossil.sampling.neighbourhoods import Adjacency
+from fossil.sampling.store import EdgeDirection, GraphStore
 from fossil.training import placement
-from fossil.training.placement import place
+from fossil.training.placement import host_store, place
 
 CARD = torch.device("cuda")
 EDGES, FEATURES = 8 * 11 + 4 * 20, 4 * 10 * 6
 
 
 def store() -> GraphStore:
-    pattern = Pattern(torch.arange(0, 21, 2), torch.arange(20, dtype=torch.int32) % 10)
-    return GraphStore.undirected(pattern, FeatureRows(torch.zeros(10, 6)))
+    edges = Adjacency(torch.arange(0, 21, 2), torch.arange(20, dtype=torch.int32) % 10)
+    return GraphStore.undirected(edges, FeatureRows(torch.zeros(10, 6)))
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def places(
 ) -> dict[str, str]:
     free = {"cuda": round(card / 0.85) + 1, "cpu": round(host / 0.85) + 1}
     monkeypatch.setattr(placement, "free_memory", lambda device: free[device.type])
-    _, found = place(store(), CARD, step, on_disk=True, ranks=ranks or Ranks())
+    _, found = place(store(), CARD, step, mapped=EDGES, ranks=ranks or Ranks())
     assert {each.name: each.size for each in found} == {"edges": EDGES, "features": FEATURES}
     return {each.name: each.where for each in found}
 
@@ -52,6 +59,24 @@ def test_pinned_memory_comes_in_powers_of_two(monkeypatch: pytest.MonkeyPatch, m
     assert FEATURES == 240
     assert places(monkeypatch, EDGES, 250)["features"] == "disk"
     assert places(monkeypatch, EDGES, 256)["features"] == "pinned host memory"
+
+
+@pytest.mark.parametrize(
+    ("directed", "directions"), [(False, ("out", "in", "both")), (True, ("out",)), (True, ("both",))]
+)
+def test_edges_on_disk_are_told_apart_from_what_is_made_of_them_in_memory(
+    tmp_path: Path, directed: bool, directions: tuple[EdgeDirection, ...]
+) -> None:
+    edges = np.triu(np.random.default_rng(0).random((30, 30)) < 0.3, 1)
+    adjacency = sp.csr_array((edges if directed else edges | edges.T).astype(np.float32))
+    graph = write_disk_graph(tmp_path, Graph("g", adjacency, np.ones((30, 2)), np.arange(30)))
+    found, mapped = host_store(graph, directions)
+    _, placed = place(found, torch.device("cpu"), 0, mapped=mapped)
+    listed, offsets = 4 * graph.num_edges, 8 * 31  # numbers of nodes take 4 bytes as they lie, offsets 8 in memory
+    union = "both" in directions and directed
+    expected = [("edges", 0 if union else listed, "disk")]
+    expected.append(("what is made of them", offsets + union * 4 * 2 * graph.num_edges, "memory"))
+    assert [(one.name, one.size, one.where) for one in placed] == [*expected, ("features", 4 * 60, "disk")]
 
 
 def test_what_another_process_has_no_room_for_is_on_no_card(monkeypatch: pytest.MonkeyPatch, moves: list[str]) -> None:

@@ -14,7 +14,7 @@ from fossil.methods.fossil.memory import smaller_tiles
 from fossil.methods.fossil.parts import make_solver
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil.settings import ContrastSettings
-from fossil.methods.fossil.stages import Batch, Compared, Pairs, Share, Transported
+from fossil.methods.fossil.stages import Batch, Compared, Pairs, Transported, UniformSample
 from fossil.nn.contrast import subgraph_contrast
 from fossil.ops.costs import exponential_cost
 from fossil.ops.infonce import node_contrast, node_contrast_seconds
@@ -70,15 +70,15 @@ class SubgraphContrast(Method[Drawn]):
 
     def draw_batch(self, graph: SampledGraph, random: torch.Generator) -> Batch:
         """Draw the same where a step reads a part of the graph, and tell which nodes that takes."""
-        sampler, near = graph.sampler, graph.random_beside(random)
-        anchors = sampler.draw_anchors(self.config.num_anchors, near)
-        pairs = self.pair(sampler.sample(anchors, near).compact(waiting=True), sampler, near)
+        device, sampler, random = random.device, graph.sampler, graph.random_on_store(random)
+        anchors = sampler.draw_anchors(self.config.num_anchors, random)
+        pairs = self.pair(sampler.sample(anchors, random).compact(waiting=True), sampler, random)
         subgraphs = pairs.subgraphs
         # Anchors that fill no subgraph are encoded too: all of them together are drawn uniformly.
         targets = torch.unique(torch.cat([subgraphs.nodes.flatten(), anchors]))
-        numbered = replace(subgraphs, nodes=torch.searchsorted(targets, subgraphs.nodes))
-        share = Share(torch.searchsorted(targets, anchors), sampler.num_nodes)
-        return moved(Batch(targets, pairs._replace(subgraphs=numbered), share), random.device)
+        renumbered = replace(subgraphs, nodes=torch.searchsorted(targets, subgraphs.nodes))
+        sample = UniformSample(torch.searchsorted(targets, anchors), sampler.num_nodes)
+        return moved(Batch(targets, pairs._replace(subgraphs=renumbered), sample), device)
 
     def pair(self, subgraphs: Subgraphs, sampler: SubgraphSampler, random: torch.Generator) -> Pairs:
         """Draw the negatives of each subgraph and look up the edges within it."""
@@ -96,8 +96,8 @@ class SubgraphContrast(Method[Drawn]):
         """
         if self.config.node_contrast != "subgraph_nodes":
             return Compared(H, H_hat, subgraphs.nodes, None)
-        nodes, number, places = subgraphs.distinct_nodes()
-        return Compared(rows_of(H, nodes), rows_of(H_hat, nodes), places, number)
+        nodes, num_nodes, places = subgraphs.distinct_nodes()
+        return Compared(rows_of(H, nodes), rows_of(H_hat, nodes), places, num_nodes)
 
     # Section 4.6.1: contrast of subgraphs.
 
@@ -171,8 +171,8 @@ class SubgraphContrast(Method[Drawn]):
         """Return L_node (Eq. 12 to 14)."""
         if self.config.node_contrast == "none":
             return None
-        first, second, _, number = compared
-        return node_contrast(first, second, self.config.temperature, count=number, tile_rows=self.tile_rows)
+        first, second, _, num_nodes = compared
+        return node_contrast(first, second, self.config.temperature, count=num_nodes, tile_rows=self.tile_rows)
 
     def seconds(self, prepared: Drawn) -> float | None:
         """Return about how many seconds the node loss over all nodes of a large graph takes on a CPU."""

@@ -12,13 +12,13 @@ from fossil.graph.graph import Graph
 from fossil.graph.structure import centrality, symmetric_normalized
 from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Phase, Record
 from fossil.methods.fossil.contrast import SubgraphContrast
+from fossil.methods.fossil.inference import FossilInference
 from fossil.methods.fossil.memory import sampled_bytes, step_bytes
 from fossil.methods.fossil.parts import make_encoder, make_gate, make_generator
 from fossil.methods.fossil.records import describe_pairs, describe_step
-from fossil.methods.fossil.rows import FossilRows
 from fossil.methods.fossil.sampled import SampledGraph, propagation_rule, refuse_whole
 from fossil.methods.fossil.settings import PRESETS, FossilSettings
-from fossil.methods.fossil.stages import FossilGraph, Share
+from fossil.methods.fossil.stages import FossilGraph, UniformSample
 from fossil.nn.encoders import Branches, activation_module
 from fossil.nn.fusion import fuse, structure_share
 from fossil.nn.tensors import GraphTensors
@@ -86,12 +86,12 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
     def prepare(self, graph: Graph, device: torch.device) -> FossilGraph:
         """Move the graph to `device`."""
         adjacency = SparseMatrix.from_scipy(graph.adjacency, device)
-        of_node = centrality(graph.adjacency, self.config.centrality)
+        node_centrality = centrality(graph.adjacency, self.config.centrality)
         tensors = GraphTensors(
             features=FeatureMatrix.from_host(graph.features, device),
             adjacency=adjacency,
             propagation=self._propagation(graph, adjacency, device),
-            centrality=None if of_node is None else torch.from_numpy(of_node).to(device)[:, None],
+            centrality=None if node_centrality is None else torch.from_numpy(node_centrality).to(device)[:, None],
         )
         sampler = SubgraphSampler(adjacency.crow, adjacency.col, self.config.subgraph_size, self.config.reach)
         return FossilGraph(tensors, sampler)
@@ -102,24 +102,24 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
 
     def step(self, prepared: FossilGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield L_ot + L_node + L_θ; or L_θ after them, where the fusion layer has a pass of its own."""
-        second_pass, batch = self._has_second_pass, None
+        batch = None
         if isinstance(prepared, SampledGraph):  # subgraphs first, because they say what there is to encode
             batch = self.draw_batch(prepared, random)
             graph = self.surroundings(prepared, batch.targets, _HOPS, random)
         else:
             graph = prepared.tensors
         branches = self.encoder(graph.features, graph.propagation, random)  # Section 4.2
-        generated = graph.joined(self.generator(branches, graph, random))  # 4.3
-        branches = graph.joined(branches.leading(graph.num_nodes))  # without those whom the generator alone reads
+        generated = graph.from_all_ranks(self.generator(branches, graph, random))  # 4.3
+        branches = graph.from_all_ranks(branches.leading(graph.num_nodes))  # the generator alone reads the others
         H, gate = self.fuse(branches, graph.centrality, random)  # 4.4
         H_hat, _ = self.fuse(generated, graph.centrality, random)
         pairs = side(self.sample, prepared.sampler, random) if batch is None else batch.pairs  # 4.5
         compared = self.compared(H, H_hat, pairs.subgraphs)
         ot, solution = side(self.subgraph_loss, compared, pairs)  # 4.6.1
         node = self.node_loss(compared)  # 4.6.2
-        shared = gate is not None and not second_pass
-        share = None if batch is None else batch.anchors
-        penalty = side(self.fusion_loss, gate, branches, share, urgent=False) if shared else None  # 4.6.3
+        fusion_learns = gate is not None and not self._has_second_pass  # from this forward pass
+        sample = None if batch is None else batch.anchors
+        penalty = side(self.fusion_loss, gate, branches, sample, urgent=False) if fusion_learns else None  # 4.6.3
 
         def diagnose() -> Record:
             return {
@@ -131,8 +131,8 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
 
         terms = {"ot": ot, "node": node, "fusion": None if penalty is None else penalty.total}
         present = {name: term for name, term in terms.items() if term is not None}
-        yield Objective(present, ("encoder", "fusion") if shared else ("encoder",), diagnose)
-        if second_pass:
+        yield Objective(present, ("encoder", "fusion") if fusion_learns else ("encoder",), diagnose)
+        if self._has_second_pass:
             yield from self.fusion_step(prepared, random)
 
     def closing(self, steps: int) -> Sequence[Phase]:
@@ -144,16 +144,16 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
     def fusion_step(self, prepared: FossilGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
         """Yield L_θ on a forward pass of its own."""
         assert self.fusion is not None
-        share = None
+        sample = None
         if isinstance(prepared, SampledGraph):
             drawn = prepared.draw_nodes(self.config.num_anchors * self.config.subgraph_size, random)
             graph = self.surroundings(prepared, drawn, _HOPS - 1, random)
-            share = Share(torch.arange(len(drawn), device=drawn.device), prepared.num_nodes)
+            sample = UniformSample(torch.arange(len(drawn), device=drawn.device), prepared.num_nodes)
         else:
             graph = prepared.tensors
         with torch.no_grad():
-            branches: Branches = graph.joined(self.encoder(graph.features, graph.propagation, random))
-        penalty = self.penalty(self.fusion(branches, graph.centrality, random), branches, share)
+            branches: Branches = graph.from_all_ranks(self.encoder(graph.features, graph.propagation, random))
+        penalty = self.penalty(self.fusion(branches, graph.centrality, random), branches, sample)
         yield Objective({"fusion": penalty.total}, ("fusion",), penalty.parts)
 
     @property
@@ -177,18 +177,18 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
 
     # Section 4.6.3: the loss of the fusion layer.
 
-    def fusion_loss(self, gate: Gate, branches: Branches, share: Share | None = None) -> FusionPenalty:
-        """Return L_θ (Eq. 15) of the λ that made H; of the nodes that stand for all, where not all were encoded."""
+    def fusion_loss(self, gate: Gate, branches: Branches, sample: UniformSample | None = None) -> FusionPenalty:
+        """Return L_θ (Eq. 15) of the λ that made H; estimated from a sample, where not all nodes were encoded."""
         joint = self.config.fusion_training == "joint"
-        return self.penalty(gate.learnt(), branches if joint else branches.detached(), share)
+        return self.penalty(gate.with_gradient(), branches if joint else branches.detached(), sample)
 
-    def penalty(self, fusion: Tensor, branches: Branches, share: Share | None = None) -> FusionPenalty:
-        """Return L_θ of λ (N×1), or what nodes that were drawn uniformly say of it."""
+    def penalty(self, fusion: Tensor, branches: Branches, sample: UniformSample | None = None) -> FusionPenalty:
+        """Return L_θ of λ (N×1), or its estimate from a sample of the nodes."""
         assert branches.feature is not None
         feature, structure, population = branches.feature, branches.structure, None
-        if share is not None:
-            fusion, feature, structure = (rows_of(each, share.rows) for each in (fusion, feature, structure))
-            population = share.population
+        if sample is not None:
+            fusion, feature, structure = (rows_of(each, sample.rows) for each in (fusion, feature, structure))
+            population = sample.population
         l2, mean = self.config.fusion_l2, self.config.fusion_mean
         return fusion_penalty(
             fusion, feature, structure, alpha=self.feature_weight, l2=l2, mean=mean, population=population
@@ -211,18 +211,19 @@ class Fossil(SubgraphContrast[FossilGraph | SampledGraph]):
         propagation = block.operator(scaling, loops=loops, dtype=graph.dtype)
         plain = propagation if scaling == "sum" else block.operator("sum", dtype=graph.dtype)
         features = graph.store.features.take(block.nodes, graph.device, graph.dtype)
-        of_node = graph.centrality(block.degree[: len(nodes)], self.config.centrality)
-        return GraphTensors(features, plain.next.next, propagation, of_node).divided()
+        node_centrality = graph.centrality(block.degree[: len(nodes)], self.config.centrality)
+        adjacency = plain.next.next  # of the generator's hop, after the two of the encoder
+        return GraphTensors(features, adjacency, propagation, node_centrality).divided()
 
-    def embedding(self, prepared: SampledGraph) -> FossilRows:
+    def inference(self, prepared: SampledGraph) -> FossilInference:
         """Return what embeds one chunk of nodes after the other."""
-        return FossilRows(self, prepared)
+        return FossilInference(self, prepared)
 
     @torch.no_grad()
     def encode(self, prepared: FossilGraph | SampledGraph) -> NodeVectors:
         """Return H and λ of every node."""
         if isinstance(prepared, SampledGraph):
-            return self.embedding(prepared).rows(0, prepared.num_nodes)
+            return self.inference(prepared).vectors(0, prepared.num_nodes)
         graph = prepared.tensors
         branches = self.encoder(graph.features, graph.propagation)
         H, gate = self.fuse(branches, graph.centrality, None)

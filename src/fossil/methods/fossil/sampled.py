@@ -36,18 +36,17 @@ class SampledGraph(PartsOfGraph):
         fan_out: int | None,
     ) -> SampledGraph:
         """Return the graph with a sampler along one kind of edges, which keeps nothing for every node."""
-        pattern = store.patterns[direction]
-        sampler = SubgraphSampler(*pattern, config.subgraph_size, config.reach, ahead=False)
+        sampler = SubgraphSampler(*store.adjacency[direction], config.subgraph_size, config.reach, ahead=False)
         return cls(store=store, sampler=sampler, device=device, fan_out=fan_out)
 
     def draw_nodes(self, count: int, random: torch.Generator) -> Tensor:
         """Return so many distinct nodes, or all, drawn uniformly."""
-        return self.sampler.draw_anchors(count, self.random_beside(random)).to(random.device)
+        return self.sampler.draw_anchors(count, self.random_on_store(random)).to(random.device)
 
     def centrality(self, degree: Tensor, kind: Centrality) -> Tensor | None:
         """Return the centrality of nodes of these degrees, M×1; None for `none`."""
         by = {"degree": 1, "degree_by_nodes": max(1, self.num_nodes - 1)}
-        by["degree_by_sum"] = max(1, len(self.store.patterns["out"].col))
+        by["degree_by_sum"] = max(1, len(self.store.adjacency["out"].col))
         return None if kind == "none" else (degree.double() / by[kind]).float().to(self.dtype)[:, None]
 
 

@@ -19,11 +19,11 @@ class FossilGraph:
     sampler: SubgraphSampler
 
 
-class Share(NamedTuple):
+class UniformSample(NamedTuple):
     """Nodes that stand for all, because they were drawn uniformly.
 
     Attributes:
-        rows: where they are among the nodes that were encoded.
+        rows: their places among the nodes that were encoded.
         population: N.
     """
 
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
     targets: Tensor
     pairs: Pairs
-    anchors: Share
+    anchors: UniformSample
 
 
 class Pairs(NamedTuple):
@@ -80,10 +80,10 @@ class Compared(NamedTuple):
         first: H of M nodes, M×D: of all, or of those that were drawn.
         second: Ĥ of the same nodes, M×D.
         places: rows of both that the nodes of the subgraphs have, S×K.
-        number: how many of the M nodes the node loss is over; all when None.
+        num_nodes: how many of the M nodes the node loss is over; all when None.
     """
 
     first: Tensor
     second: Tensor
     places: Tensor
-    number: Tensor | None
+    num_nodes: Tensor | None

@@ -65,7 +65,8 @@ those of the node do, and rows of different nodes are then stretched differently
 |---|---|
 | the method from top to bottom | `methods/fossil_channels/method.py` |
 | channels and operators | `graph/channels.py` |
-| encoder, untrained rows | `nn/channels.py`, `ops/svd.py` |
+| operators on a device, untrained rows | `nn/channel_tensors.py`, `nn/reduction.py` |
+| encoder | `nn/channel_encoder.py` |
 | agreement and weights | `nn/agreement.py` |
 | contrast of subgraphs and nodes | `methods/fossil/contrast.py` |
 

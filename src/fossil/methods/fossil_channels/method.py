@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fossil.errors import SettingError
-from fossil.graph.channels import CHANNELS, Channel, called_for, channels_of, reference_channels
+from fossil.graph.channels import CHANNELS, Channel, called_for, channels_of, operators_of, reference_channels
 from fossil.graph.graph import Graph
 from fossil.graph.structure import undirected
 from fossil.methods.base import Cost, NodeVectors, Objective, ParameterGroup, Record
@@ -19,19 +19,14 @@ from fossil.methods.fossil.memory import contrast_bytes
 from fossil.methods.fossil.records import describe_pairs, describe_step
 from fossil.methods.fossil.sampled import SampledGraph
 from fossil.methods.fossil.stages import Batch, Compared, Pairs, Transported
-from fossil.methods.fossil_channels.rows import COMPARED_COLUMNS, ChannelRows
+from fossil.methods.fossil_channels.inference import COMPARED_COLUMNS, ChannelInference
 from fossil.methods.fossil_channels.sampled import channel_block
 from fossil.methods.fossil_channels.settings import ChannelSettings
 from fossil.nn.agreement import agreement, channel_weights, landmarks_of
-from fossil.nn.channels import (
-    ChannelBlock,
-    ChannelEncoder,
-    ChannelTensors,
-    Reduction,
-    ordinary_scale,
-    scale_of,
-    seen_along,
-)
+from fossil.nn.channel_encoder import ChannelEncoder
+from fossil.nn.channel_tensors import ChannelBlock, ChannelTensors, untrained_rows
+from fossil.nn.feature_scale import ordinary_scale, scale_of
+from fossil.nn.reduction import Reduction
 from fossil.ops.sparse import SparseMatrix
 from fossil.ops.streams import side
 from fossil.sampling.store import EdgeDirection, GraphStore
@@ -39,10 +34,10 @@ from fossil.sampling.subgraphs import SubgraphSampler
 from fossil.settings import Settings
 
 _UNKNOWN = 1 << 10  # an exponent beyond all that float32 has
-_MOST_EDGES = 0.5  # that a view is without
+_LARGEST_EDGE_DROPOUT = 0.5
 # Tensors of N×hidden for each operator, and of N×D for each channel, that live when a step takes most, counted from
 # measured peaks; and of the rows of all channels when vectors are made.
-_OF_AN_OPERATOR, _OF_A_CHANNEL, _WHEN_ENCODING = 5, 11, 3
+_HIDDEN_TENSORS, _ROW_TENSORS, _ENCODING_TENSORS = 5, 11, 3
 
 
 class ChannelGraph(NamedTuple):
@@ -97,8 +92,8 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     def complete(cls, config: Settings, graph: Graph, seed: int) -> Settings:
         """Return the settings with the channels that the graph calls for, or those of the given names that it has."""
         assert isinstance(config, ChannelSettings)
-        found = called_for(graph) if config.channels is None else channels_of(graph, config.channels)
-        return config.updated({"channels": tuple(channel.name for channel in found)})
+        channels = called_for(graph) if config.channels is None else channels_of(graph, config.channels)
+        return config.updated({"channels": tuple(channel.name for channel in channels)})
 
     @classmethod
     def vector_columns(cls, config: Settings, num_features: int) -> int:
@@ -158,53 +153,53 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         """Return the block around some nodes along every channel, or this rank's share of it."""
         return channel_block(graph, nodes, self.channels, random).divided()
 
-    def embedding(self, prepared: SampledGraph) -> ChannelRows:
+    def inference(self, prepared: SampledGraph) -> ChannelInference:
         """Return what embeds one chunk of nodes after the other."""
-        return ChannelRows(self, prepared)
+        return ChannelInference(self, prepared)
 
-    # Which channels to trust, how far subgraphs, and how many edges a view can do without.
+    # Weights of the channels and of the subgraph loss, and the dropout of edges.
 
     @torch.no_grad()
     def fit(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> None:
-        """Find the directions of wide features, and from what nobody trained all weights."""
+        """Find V of wide features, and from the agreement of untrained rows w of the channels, ω and q."""
         scale = prepared.store.features.scale if isinstance(prepared, SampledGraph) else prepared.scale
         self.exponent.fill_(round(math.log2(scale)))
         if isinstance(prepared, SampledGraph):
             self.reduction.fit(prepared.store.features, random)
-            agreed = self.embedding(prepared).landmark_agreement().mean(0)
+            agreed = self.inference(prepared).landmark_agreement().mean(0)
         else:
             self.reduction.fit(prepared.tensors.features, random)
-            marks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
-            agreed = self.node_agreement(prepared, marks).mean(0)
+            landmarks = landmarks_of(prepared.sampler.num_nodes, self.weights.device)
+            agreed = self.node_agreement(prepared, landmarks).mean(0)
         if self.config.weighting != "equal":
-            self.weights.copy_(self.weigh(agreed))
+            self.weights.copy_(self.weights_from(agreed))
         # The transport compares a node's surroundings; where they do not resemble the node, it has little to say of it.
         # And where they do, what an edge says is said elsewhere too, and may be left out of a view.
-        alike = agreed[reference_channels(self.channels).index(CHANNELS["identity"])].clamp_min(0)
-        weight, dropped = self.config.subgraph_weight, self.config.edge_dropout
-        self.subgraph_weight.copy_((2 * alike) ** 2 if weight is None else torch.tensor(weight))
-        self.edge_dropout.copy_(alike.clamp_max(_MOST_EDGES) if dropped is None else torch.tensor(dropped))
+        of_identity = agreed[reference_channels(self.channels).index(CHANNELS["identity"])].clamp_min(0)
+        weight, rate = self.config.subgraph_weight, self.config.edge_dropout
+        self.subgraph_weight.copy_((2 * of_identity) ** 2 if weight is None else torch.tensor(weight))
+        self.edge_dropout.copy_(of_identity.clamp_max(_LARGEST_EDGE_DROPOUT) if rate is None else torch.tensor(rate))
 
     def node_agreement(self, prepared: ChannelGraph, nodes: Tensor | None = None) -> Tensor:
         """Return the agreement of others with each reference channel, for these nodes (all when None): N×R."""
         references = reference_channels(self.channels)
-        start = self.reduction(prepared.tensors.features)[:, :COMPARED_COLUMNS]
-        rows = seen_along(start, references, prepared.tensors)
+        reduced = self.reduction(prepared.tensors.features)[:, :COMPARED_COLUMNS]
+        rows = untrained_rows(reduced, references, prepared.tensors)
         return agreement(rows, references, landmarks_of(len(rows), rows.device), nodes)
 
-    def weigh(self, agreed: Tensor) -> Tensor:
-        """Return the weights of the channels, …×C, whose squares add up to one, from all reference channels' (…×R)."""
+    def weights_from(self, agreed: Tensor) -> Tensor:
+        """Return the weights of the channels (…×C, of length one), given the agreement about all references (…×R)."""
         references = reference_channels(self.channels)
-        mine = agreed[..., [references.index(channel) for channel in self.channels]]
-        return channel_weights(mine, self.channels, self.config.sharpness)
+        of_channels = agreed[..., [references.index(channel) for channel in self.channels]]
+        return channel_weights(of_channels, self.channels, self.config.sharpness)
 
-    # Two views, and what is asked of them.
+    # Two views, and the losses that compare them.
 
     def view(self, graph: ChannelTensors, random: torch.Generator) -> Tensor:
         """Return H (N×CD) under fresh dropout: cosines of two nodes are weighted means of those of their channels."""
         if self.config.edge_dropout != 0:
-            graph = graph.thinned(self.edge_dropout, self.channels, random)
-        rows = graph.joined(self.encoder(graph, random))
+            graph = graph.drop_edges(self.edge_dropout, self.channels, random)
+        rows = graph.from_all_ranks(self.encoder(graph, random))
         return (rows * self.weights[:, None]).flatten(1)
 
     def step(self, prepared: ChannelGraph | SampledGraph, random: torch.Generator) -> Iterator[Objective]:
@@ -245,19 +240,22 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
     def encode(self, prepared: ChannelGraph | SampledGraph) -> NodeVectors:
         """Return the trained rows of every channel and the untrained ones beside them, and what each node trusts."""
         if isinstance(prepared, SampledGraph):
-            return self.embedding(prepared).rows(0, prepared.num_nodes)
+            return self.inference(prepared).vectors(0, prepared.num_nodes)
         rows = [self.encoder(prepared.tensors)]
         if self.config.untrained:
-            start = self.reduction(prepared.tensors.features)[:, : self.config.untrained]
-            rows.append(seen_along(start, self.channels, prepared.tensors))
-        return self.weighted(rows, self.weigh(self.node_agreement(prepared)))
+            reduced = self.reduction(prepared.tensors.features)[:, : self.config.untrained]
+            rows.append(untrained_rows(reduced, self.channels, prepared.tensors))
+        return self.node_vectors(rows, self.weights_from(self.node_agreement(prepared)))
 
-    def weighted(self, rows: list[Tensor], of_node: Tensor) -> NodeVectors:
-        """Return trained and untrained rows (N×C×… each) as vectors, given the weights that each node gives (N×C)."""
-        weights = of_node if self.config.weighting == "node" else self.weights.expand_as(of_node)
+    def node_vectors(self, rows: list[Tensor], node_weights: Tensor) -> NodeVectors:
+        """Return trained and untrained rows (N×C×… each) as vectors, given the weights by each node's agreement (N×C).
+
+        The vectors have the weights of the whole graph, or with `weighting=node` those of the node.
+        """
+        weights = node_weights if self.config.weighting == "node" else self.weights.expand_as(node_weights)
         vectors = (torch.cat(rows, 2) * weights[..., None]).flatten(1)
         names = [channel.name for channel in self.channels]
-        trusted = dict(zip(names, of_node.square().unbind(1), strict=True))
+        trusted = dict(zip(names, node_weights.square().unbind(1), strict=True))
         shares = dict(zip(names, weights.square().mean(0).tolist(), strict=True))
         return NodeVectors(vectors, channels=trusted, channel_shares=shares)
 
@@ -268,19 +266,19 @@ class FossilChannels(SubgraphContrast[ChannelGraph | SampledGraph]):
         config, nodes = self.config, prepared.sampler.num_nodes
         channels, operators = len(self.channels), len({channel.operator for channel in self.channels})
         entries = sum(matrix.num_entries for matrix in prepared.tensors.operators.values())
-        step = _OF_AN_OPERATOR * operators * config.hidden + _OF_A_CHANNEL * self.row_width
+        step = _HIDDEN_TENSORS * operators * config.hidden + _ROW_TENSORS * self.row_width
         compared = len(reference_channels(self.channels)) * min(COMPARED_COLUMNS, self.num_features)
-        encoding = _WHEN_ENCODING * (channels * (config.width + min(config.untrained, self.num_features)) + compared)
+        encoding = _ENCODING_TENSORS * (channels * (config.width + min(config.untrained, self.num_features)) + compared)
         device = prepared.sampler.degree.device
         contrast = contrast_bytes(config, nodes, self.row_width, self.tile_rows, device)
         return 4.0 * (nodes * max(step, encoding) + 8 * entries) + contrast
 
     def _sampled_memory(self, graph: SampledGraph) -> float:
-        config, operators = self.config, len({channel.operator for channel in self.channels if channel.hops})
+        config, operators = self.config, len(operators_of(self.channels))
         targets = config.num_anchors * (config.subgraph_size + 1)
-        near, rim = graph.block_sizes(targets, 2)[1:]
-        floats = operators * near * _OF_AN_OPERATOR * (config.hidden + config.width)
-        floats += _OF_A_CHANNEL * targets * self.row_width + 3 * operators * rim * self.num_features
+        near, read = graph.block_sizes(targets, 2)[1:]  # nodes of the hidden layer, and of the features
+        floats = operators * near * _HIDDEN_TENSORS * (config.hidden + config.width)
+        floats += _ROW_TENSORS * targets * self.row_width + 3 * operators * read * self.num_features
         contrast = contrast_bytes(config, graph.num_nodes, self.row_width, self.tile_rows, graph.device)
         return 4.0 * 2 * floats + contrast
 

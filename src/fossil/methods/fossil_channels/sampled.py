@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from fossil.graph.channels import Channel
+from fossil.graph.channels import Channel, operators_of
 from fossil.methods.fossil.sampled import SampledGraph
-from fossil.nn.channels import ChannelBlock
+from fossil.nn.channel_tensors import ChannelBlock
 from fossil.ops.sparse import SparseMatrix
 from fossil.sampling.neighbourhoods import Scaling
 from fossil.sampling.store import EdgeDirection
@@ -20,7 +20,7 @@ OPERATORS: dict[str, tuple[EdgeDirection, Scaling, bool]] = {
     "out": ("out", "mean", False),
     "in": ("in", "mean", False),
 }
-"""Whom a node sees along an operator, how entries are scaled, and whether it sees itself (see `graph/channels.py`)."""
+"""Neighbours of a node along an operator, how entries are scaled, and whether there are self-loops."""
 
 
 def channel_block(
@@ -33,13 +33,14 @@ def channel_block(
             direction = OPERATORS[channel.operator][0]
             hops[direction] = max(hops.get(direction, 0), channel.hops)
     blocks = {direction: graph.around(nodes, direction, count, random) for direction, count in hops.items()}
-    every = torch.unique(torch.cat([nodes, *(block.nodes for block in blocks.values())]))
+    read = torch.unique(torch.cat([nodes, *(block.nodes for block in blocks.values())]))
     operators: dict[str, SparseMatrix] = {}
-    rims, lengths = {}, {}
-    for name in dict.fromkeys(channel.operator for channel in channels if channel.hops):
+    columns, degrees = {}, {}
+    for name in operators_of(channels):
         direction, scaling, loops = OPERATORS[name]
-        operators[name] = blocks[direction].operator(scaling, loops=loops, dtype=graph.dtype)
-        rims[name] = torch.searchsorted(every, blocks[direction].nodes)
-        lengths[name] = blocks[direction].lengths(loops=loops)
-    features = graph.store.features.take(every, graph.device, graph.dtype)
-    return ChannelBlock(features, operators, torch.searchsorted(every, nodes), rims, lengths)
+        block = blocks[direction]
+        operators[name] = block.operator(scaling, loops=loops, dtype=graph.dtype)
+        columns[name] = torch.searchsorted(read, block.nodes)
+        degrees[name] = block.row_degree(loops=loops)
+    features = graph.store.features.take(read, graph.device, graph.dtype)
+    return ChannelBlock(features, operators, torch.searchsorted(read, nodes), columns, degrees)
