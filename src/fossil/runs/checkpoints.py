@@ -126,9 +126,9 @@ def _parts(method: Method[Any], graph: PartsOfGraph, few: bool) -> Iterator[Node
     """Yield the vectors of a sampled graph, one chunk of nodes after the other; or those of a small part of it."""
     assert isinstance(method, TrainsOnSamples)
     looked = replace(graph, store=few_of(graph.store)) if few else graph
-    rows = method.embedding(looked)
+    inference = method.inference(looked)
     for part in blocks(looked.num_nodes, ROWS):
-        yield rows.rows(part.start, part.stop).on_host()
+        yield inference.vectors(part.start, part.stop).on_host()
 
 
 def _largest(method: Method[Any]) -> float:

@@ -13,12 +13,14 @@ import torch
 from fossil.errors import GraphError, RunError, SettingError
 from fossil.graph.blocks import blocks
 from fossil.graph.graph import Graph
-from fossil.methods.base import Method, NodeVectors, joined
+from fossil.methods.base import Method, NodeVectors
+from fossil.methods.chunks import join_chunks
 from fossil.methods.registry import Kind
 from fossil.ops.memory import free_memory
 from fossil.ops.ranks import ALONE, Ranks
 from fossil.progress import CountProgress
 from fossil.runs.checkpoints import Checkpoints
+from fossil.runs.config import RunConfig
 from fossil.runs.embeddings import FitResult, as_arrays, fault_of
 from fossil.runs.folder import (
     check_disk,
@@ -42,10 +44,10 @@ from fossil.runs.resume import resume_training
 from fossil.runs.summary import or_released, summarize
 from fossil.settings import Settings
 from fossil.storage import write_json
-from fossil.training.capabilities import Divides, EmbedsRows, TrainsOnSamples, lack_of_memory_as, step_memory
+from fossil.training.capabilities import Divides, LayerwiseInference, TrainsOnSamples, lack_of_memory_as, step_memory
 from fossil.training.checkpoint import save_tensors
 from fossil.training.devices import environment, resolve_device
-from fossil.training.distributed import all_reduce_max
+from fossil.training.distributed import all_reduce_max, all_say
 from fossil.training.divergence import DivergedError
 from fossil.training.history import History
 from fossil.training.progress import Reporter, Silent
@@ -126,6 +128,8 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
 
     With it come the plan, in which is settled whether steps read the whole graph, and where the graph's arrays are.
     """
+    _check_alike(plan, ranks)
+    plan = _as_before(plan, ranks)
     kind, graph, config = plan.kind, plan.graph, plan.config
     training, device = config.training, resolve_device(config.training.device)
     check_whole(kind, graph, training, device)
@@ -135,12 +139,41 @@ def make_trainer(plan: Plan, ranks: Ranks = ALONE) -> tuple[Trainer, Plan, Prepa
         how = prepare(model, graph, training, device, ranks)
         model.check_trainable(how.graph)
     if how.is_sampled:
-        settled = replace(config, training=training.updated({"sampled": "always"}))
-        plan = replace(plan, config=settled)
+        plan = _on_samples(plan)
     all_reduce_max(ranks, 0)  # nothing is written before all have come so far
     replay = training.replay and not how.is_sampled  # shapes of sampled steps depend on what is drawn
     trainer = Trainer(model, how.graph, config.seed, device, training.precision, replay=replay, ranks=ranks)
     return trainer, plan, how
+
+
+def _check_alike(plan: Plan, ranks: Ranks) -> None:
+    """Raise SettingError where processes were told to train different things: they would wait for each other."""
+    config, training = plan.config, plan.config.training
+    sampling = training.sampled, training.fan_out, training.batch_nodes
+    # The graph is asked about first, because the identity is of it too.
+    for what, mine in (("graphs", config.fingerprint), ("settings", f"{config.identity} {plan.epochs} {sampling}")):
+        if not all_say(ranks, mine):
+            raise SettingError(
+                f"The {ranks.world_size} processes of this training were given different {what}.",
+                remedy="Give all of them the same command, and every machine the same input.",
+            )
+
+
+def _as_before(plan: Plan, ranks: Ranks) -> Plan:
+    """Return the plan with steps on samples settled where the run that is gone on with took them.
+
+    More memory may be free than there was then, and steps on the whole graph would be another training.
+    """
+    begun = False
+    if ranks.leads and plan.resume and plan.config.training.sampled == "auto" and plan.out is not None:
+        begun = holds_run(plan.out) and RunConfig.read(plan.out).identity == _on_samples(plan).config.identity
+    return _on_samples(plan) if all_reduce_max(ranks, int(begun)) else plan
+
+
+def _on_samples(plan: Plan) -> Plan:
+    """Return the plan with steps on samples settled."""
+    training = plan.config.training.updated({"sampled": "always"})
+    return replace(plan, config=replace(plan.config, training=training))
 
 
 def _embedded(trainer: Trainer, plan: Plan, reporter: Reporter, *, in_parts: bool) -> NodeVectors:
@@ -164,8 +197,8 @@ def _embedded(trainer: Trainer, plan: Plan, reporter: Reporter, *, in_parts: boo
 def _embedded_in_parts(plan: Plan, model: Method[Any], prepared: Any, reporter: Reporter) -> NodeVectors:
     """Embed all nodes in parts; those are kept in the run folder until the vectors are written as one."""
     assert isinstance(model, TrainsOnSamples)
-    rows, ids = model.embedding(prepared), plan.graph.ids
-    rows.progress = reporter.stage
+    inference, ids = model.inference(prepared), plan.graph.ids
+    inference.progress = reporter.stage
     reporter.notice(f"embedding: {len(ids):,} nodes in parts of {min(ROWS, len(ids)):,}")
 
     def progress(done: int, total: int) -> None:
@@ -173,18 +206,19 @@ def _embedded_in_parts(plan: Plan, model: Method[Any], prepared: Any, reporter: 
 
     try:
         if plan.out is None:
-            return joined(_parts_in_memory(rows, len(ids), progress), len(ids))
+            return join_chunks(_parts_in_memory(inference, len(ids), progress), len(ids))
         folder = plan.out / PARTS
-        write_parts(folder, rows, ids, f"{plan.config.identity} {weights_digest(model)}", size=ROWS, progress=progress)
-        del rows  # and what it keeps of every node, which makes room for the vectors
-        return joined(map(vectors_of, read_parts(folder)), len(ids))
+        identity = f"{plan.config.identity} {weights_digest(model)}"
+        write_parts(folder, inference, ids, identity, size=ROWS, progress=progress)
+        del inference  # and what it keeps of every node, which makes room for the vectors
+        return join_chunks(map(vectors_of, read_parts(folder)), len(ids))
     finally:
         reporter.finish()
 
 
-def _parts_in_memory(rows: EmbedsRows, nodes: int, progress: CountProgress) -> Iterator[NodeVectors]:
+def _parts_in_memory(inference: LayerwiseInference, nodes: int, progress: CountProgress) -> Iterator[NodeVectors]:
     for part in blocks(nodes, ROWS):
-        yield rows.rows(part.start, part.stop).on_host()
+        yield inference.vectors(part.start, part.stop).on_host()
         progress(part.stop, nodes)
 
 

@@ -22,6 +22,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,7 +40,8 @@ from fossil.readers.npz import write_npz
 from fossil.runs.checkpoints import CHECKPOINT
 from fossil.runs.config import CONFIG, RunConfig
 from fossil.runs.embeddings import ROWS_AT_ONCE, Embeddings
-from fossil.runs.lock import LOCK
+from fossil.runs.lock import LOCK, locked
+from fossil.runs.parts import ABOUT as ABOUT_PARTS
 from fossil.runs.parts import PARTS, remove_parts
 from fossil.storage import read_json, reading, sha256, write_arrays, write_atomically, write_json, write_yaml, writing
 
@@ -70,6 +73,10 @@ FILES = (
     ABOUT,
 )
 
+
+VECTORS = ("embeddings.npz", "embeddings.parquet")
+ABOUT_VECTORS = "about.json"
+"""What is written of vectors that a trained run made, and last, where they come from."""
 
 TIED = (CONFIG, "graph.npz", REFERENCE, "encoding.json", "weights.safetensors", "embeddings.npz")
 """What is read of a finished run, and belongs together."""
@@ -119,18 +126,40 @@ def claim_folder(path: Path, *, resume: bool, force: bool) -> bool:
 def claim_vectors_folder(path: Path, *, force: bool) -> None:
     """Make sure vectors made with a trained run may be written to `path`.
 
+    What stands there but for its description is of a process that was killed: parts are gone on with, and vectors
+    without parts replaced where that is asked for.
+
     Raises:
         RunError: it is not free, or holds such vectors and nobody said that they may be replaced.
     """
     _refuse_file(path)
-    if not _content(path):
-        return
+    content = {entry.name for entry in _content(path)}
     with reading(path):
-        known = (path / "about.json").is_file()
-    if not known:
+        begun = {PARTS} if (path / PARTS / ABOUT_PARTS).is_file() else set()
+    if ABOUT_VECTORS not in content and content - begun - set(VECTORS):
         raise RunError(f"{path} exists and holds other files.", remedy="Choose another --out; nothing was touched.")
-    if not force:
+    if not force and (ABOUT_VECTORS in content or (content and not begun)):
         raise RunError(f"{path} already holds vectors.", remedy="Choose another --out, or replace them with --force.")
+
+
+@contextmanager
+def vectors_folder(path: Path | None, *, force: bool) -> Iterator[None]:
+    """Hold the folder that vectors made with a trained run are written to; nothing where there is none.
+
+    Raises:
+        RunError: it may not be written to, or another process is writing there.
+    """
+    if path is None:
+        yield
+        return
+    try:
+        with locked(path):
+            claim_vectors_folder(path, force=force)
+            yield
+    except BaseException:
+        with suppress(OSError):  # it stays where something is in it
+            path.rmdir()
+        raise
 
 
 def withdraw_summary(path: Path) -> None:

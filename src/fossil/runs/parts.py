@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from fossil.errors import FossilError
+from fossil.errors import FossilError, RunError
 from fossil.graph.blocks import blocks
 from fossil.graph.graph import Array, Graph
-from fossil.methods.base import Method, NodeVectors, joined
-from fossil.progress import CountProgress, silent
+from fossil.methods.base import Method, NodeVectors
+from fossil.methods.chunks import join_chunks
+from fossil.progress import CountProgress, StageProgress, silent
 from fossil.storage import read_arrays, read_json, write_arrays, write_json, writing
-from fossil.training.capabilities import EmbedsRows, TrainsOnSamples
+from fossil.training.capabilities import LayerwiseInference, TrainsOnSamples
 from fossil.training.placement import host_store, place
 
 ABOUT = "parts.json"
@@ -34,7 +35,7 @@ _CHANNEL = "channel_of_"
 
 def write_parts(
     folder: Path,
-    rows: EmbedsRows,
+    inference: LayerwiseInference,
     ids: Array,
     identity: str,
     *,
@@ -45,7 +46,7 @@ def write_parts(
 
     Args:
         folder: for the parts; those of another training are removed.
-        rows: what embeds a chunk of nodes.
+        inference: what embeds a chunk of nodes.
         ids: of all nodes.
         identity: what tells these vectors from others: graph, settings and weights.
         size: nodes of a part.
@@ -59,9 +60,19 @@ def write_parts(
     for number in range(total):
         if not _part(folder, number).exists():
             first, last = number * size, min((number + 1) * size, len(ids))
-            arrays = {"ids": ids[first:last]} | _arrays(rows.rows(first, last))
+            arrays = {"ids": ids[first:last]} | _arrays(inference.vectors(first, last))
             write_arrays(_part(folder, number), arrays, compress=False)
         progress(number + 1, total)
+
+
+def refuse_other_parts(folder: Path, identity: str) -> None:
+    """Raise RunError where a folder holds parts of other vectors than those that are told by `identity`."""
+    found = _read_about(folder)
+    if found is not None and found["identity"] != identity:
+        raise RunError(
+            f"{folder.parent} holds the beginning of another embedding.",
+            remedy="Go on with it by the command that began it, begin anew with --force, or choose another --out.",
+        )
 
 
 def read_parts(folder: Path) -> Iterator[dict[str, Any]]:
@@ -76,7 +87,12 @@ def read_parts(folder: Path) -> Iterator[dict[str, Any]]:
     for number in range(-(-about["nodes"] // about["size"])):
         if not _part(folder, number).exists():
             raise FossilError(f"{_part(folder, number)} is missing.", remedy="Go on with the embedding (--resume).")
-        yield read_arrays(_part(folder, number))
+        try:
+            yield read_arrays(_part(folder, number))
+        except RunError as error:
+            raise RunError(
+                error.what, remedy="Delete that file and go on with --resume, which makes it again and no other."
+            ) from error
 
 
 def remove_parts(folder: Path) -> None:
@@ -88,20 +104,42 @@ def remove_parts(folder: Path) -> None:
         folder.rmdir()
 
 
-def embed_in_parts(method: Method[Any], graph: Graph, device: torch.device) -> NodeVectors:
+def embed_in_parts(
+    method: Method[Any],
+    graph: Graph,
+    device: torch.device,
+    folder: Path | None = None,
+    identity: str = "",
+    progress: StageProgress = silent,
+) -> NodeVectors:
     """Return the vectors of a graph of which no more is on the device at a time than is needed, exactly.
 
     Args:
         method: trained, on the device, and able to embed so.
         graph: in memory or on disk.
         device: where vectors are made.
+        folder: for the parts, of which those that are there are not made again; all stay in memory when None.
+        identity: what tells these vectors from others.
+        progress: is told which stage is at work and which share of it is done.
     """
     assert isinstance(method, TrainsOnSamples)
-    store, on_disk = host_store(graph, method.edge_directions)
-    store, _ = place(store, device, 0.0, on_disk=on_disk)
-    rows = method.eval().embedding(method.prepare_sampled(store, device, None))
-    parts = (rows.rows(part.start, part.stop).on_host() for part in blocks(graph.num_nodes, ROWS))
-    return joined(parts, graph.num_nodes)
+    store, mapped = host_store(graph, method.edge_directions)
+    store, _ = place(store, device, 0.0, mapped=mapped)
+    inference = method.eval().inference(method.prepare_sampled(store, device, None))
+    inference.progress = progress
+    if folder is None:
+        parts = (inference.vectors(part.start, part.stop).on_host() for part in blocks(graph.num_nodes, ROWS))
+        return join_chunks(parts, graph.num_nodes)
+    write_parts(
+        folder,
+        inference,
+        graph.ids,
+        identity,
+        size=ROWS,
+        progress=lambda done, total: progress("vectors", done / total),
+    )
+    del inference  # and what it keeps of every node, which makes room for the vectors
+    return join_chunks(map(vectors_of, read_parts(folder)), graph.num_nodes)
 
 
 def weights_digest(method: Method[Any]) -> str:

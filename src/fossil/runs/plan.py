@@ -19,7 +19,7 @@ from fossil.methods.registry import Kind, get_method, recipes
 from fossil.readers.read import LoadedGraph
 from fossil.readers.source import open_graph
 from fossil.runs.config import RunConfig, fingerprint
-from fossil.runs.preparation import kind_samples
+from fossil.runs.preparation import can_sample
 from fossil.settings import Settings, check_seed
 from fossil.training.trainer import TrainingSettings
 
@@ -176,7 +176,7 @@ def _refuse_too_large(kind: Kind, config: Settings, graph: Graph, seed: int, tra
     columns = kind.vector_columns(config, graph.num_features)
     if not widths and not columns:
         return
-    in_parts = training.sampled != "never" and kind_samples(kind)
+    in_parts = training.sampled != "never" and can_sample(kind)
     if in_parts:
         widths = {name: size for name, size in widths.items() if name == "width"} or widths
     name, width = max(widths.items(), key=lambda item: item[1], default=("columns", columns))

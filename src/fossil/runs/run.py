@@ -18,6 +18,7 @@ from fossil.guard.budget import free_host_memory, in_bytes
 from fossil.methods.base import Method, NodeVectors
 from fossil.methods.registry import get_method
 from fossil.ops.memory import free_memory
+from fossil.progress import StageProgress, silent
 from fossil.readers.attach import attach_tables
 from fossil.readers.disk import DiskFolder, read_encoding
 from fossil.readers.encoding import EncodingPlan
@@ -26,12 +27,21 @@ from fossil.readers.source import open_graph
 from fossil.runs.config import CONFIG, RunConfig, fingerprint
 from fossil.runs.embeddings import Embeddings, as_arrays, embeddings_of, not_finite
 from fossil.runs.exports.export import export
-from fossil.runs.folder import CHANNEL, REFERENCE, SEAL, claim_vectors_folder, read_reference, sealed, write_embeddings
-from fossil.runs.lock import locked
+from fossil.runs.folder import (
+    ABOUT_VECTORS,
+    CHANNEL,
+    REFERENCE,
+    SEAL,
+    claim_vectors_folder,
+    read_reference,
+    sealed,
+    vectors_folder,
+    write_embeddings,
+)
 from fossil.runs.neighbours import Neighbour
 from fossil.runs.notebook import run_card
-from fossil.runs.parts import embed_in_parts
-from fossil.runs.preparation import needs_whole, whole_bytes
+from fossil.runs.parts import PARTS, embed_in_parts, refuse_other_parts, remove_parts, weights_digest
+from fossil.runs.preparation import whole_bytes, why_whole
 from fossil.storage import read_arrays, read_json, reading, sha256, write_json
 from fossil.training.capabilities import lack_of_memory_as
 from fossil.training.checkpoint import load_tensors
@@ -218,14 +228,23 @@ class Run:
             )
         return method.eval()
 
-    def encode(self, graph: Graph, device: str = "cpu") -> NodeVectors:
+    def encode(
+        self,
+        graph: Graph,
+        device: str = "cpu",
+        *,
+        parts: Path | None = None,
+        force: bool = False,
+        progress: StageProgress = silent,
+    ) -> NodeVectors:
         """Embed another graph with the same feature columns, vectors on the host.
 
         Where the run was trained on parts of its graph, or the graph does not fit as a whole and the method can, it is
-        embedded in parts.
+        embedded in parts, of which those in the folder `parts` are not made again.
 
         Raises:
-            RunError: the graph has another number of features, memory runs out, or a vector is not finite.
+            RunError: the graph has another number of features, memory runs out, a vector is not finite, or there are
+                parts of other vectors.
         """
         method = self.load_method()
         if graph.num_features != method.num_features:
@@ -244,13 +263,16 @@ class Run:
             raise too_large
         whole, free = whole_bytes(graph), free_memory(target)
         fits = free is None or whole <= free
-        in_parts = (self.config.is_sampled or not fits) and needs_whole(method) is None
+        in_parts = (self.config.is_sampled or not fits) and why_whole(method) is None
         if not fits and not in_parts:
             raise too_large
         with lack_of_memory_as(too_large):
             method = method.to(target)
             if in_parts:
-                encoded = embed_in_parts(method, graph, target)
+                identity = f"{graph.fingerprint} {self.config.identity} {weights_digest(method)}"
+                if parts is not None and not force:
+                    refuse_other_parts(parts, identity)
+                encoded = embed_in_parts(method, graph, target, parts, identity, progress)
             else:
                 encoded = method.encode(method.prepare(graph, target)).on_host()
         wrong = not_finite(embeddings_of(graph.ids, encoded))
@@ -270,6 +292,7 @@ class Run:
         device: str = "cpu",
         out: str | Path | None = None,
         force: bool = False,
+        progress: StageProgress = silent,
     ) -> NewEmbeddings:
         """Embed other nodes with the trained method; nothing is trained again.
 
@@ -282,6 +305,7 @@ class Run:
             device: `cpu`, `cuda` or `auto`.
             out: folder to write the vectors to; nothing is written when None.
             force: replace vectors that were written there before.
+            progress: is told how far an embedding in parts is; one that was stopped goes on with the same call.
 
         Raises:
             GraphError: the source cannot be read, or has columns where the run has a feature matrix.
@@ -291,16 +315,17 @@ class Run:
         if folder is not None:
             claim_vectors_folder(folder, force=force)
         graph, first = self._graph_of(source, None if edges is None else Path(edges), attach)
-        encoded = self.encode(graph, device)
-        vectors, fusion, channels = as_arrays(encoded, first)
-        found = NewEmbeddings(graph.ids[first:], vectors, fusion, graph, channels=channels)
-        if folder is not None:
-            named = str(source) if isinstance(source, str | Path) else type(source).__name__
-            about = {"run": str(self.path), "source": named, "attached": attach, "weights": self.config.identity}
-            with locked(folder):
-                claim_vectors_folder(folder, force=force)  # again: somebody may have been quicker
+        with vectors_folder(folder, force=force):
+            parts = None if folder is None else folder / PARTS
+            encoded = self.encode(graph, device, parts=parts, force=force, progress=progress)
+            vectors, fusion, channels = as_arrays(encoded, first)
+            found = NewEmbeddings(graph.ids[first:], vectors, fusion, graph, channels=channels)
+            if folder is not None:
+                named = str(source) if isinstance(source, str | Path) else type(source).__name__
+                about = {"run": str(self.path), "source": named, "attached": attach, "weights": self.config.identity}
                 write_embeddings(folder, found)
-                write_json(folder / "about.json", about)
+                write_json(folder / ABOUT_VECTORS, about)
+                remove_parts(folder / PARTS)  # last: whoever is killed before goes on with them
         return found
 
     def _graph_of(self, source: Any, edges: Path | None, attach: bool) -> tuple[Graph, int]:

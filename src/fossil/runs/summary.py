@@ -73,11 +73,13 @@ def small(value: float) -> str:
 def percent(share: float) -> str:
     """Return a share in percent.
 
-    >>> percent(0.214), percent(0.998), percent(0.0123), percent(1e-9)
-    ('21 %', '100 %', '1.2 %', 'less than 0.01 %')
+    >>> percent(0.214), percent(0.998), percent(0.0123), percent(1e-9), percent(0.0)
+    ('21 %', '99.8 %', '1.2 %', 'less than 0.01 %', '0 %')
     """
-    if share < 1e-4:
+    if 0 < share < 1e-4:
         return "less than 0.01 %"
+    if share >= 0.99:
+        return f"{100 * share:.3g} %"
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 

@@ -16,6 +16,7 @@ import fossil
 from fossil.errors import GraphError
 from fossil.methods.fossil import Fossil
 from fossil.methods.registry import get_method
+from fossil.ops.ranks import LostRankError
 from fossil.runs.interrupts import TrainingInterruptedError
 from fossil.training.checkpoint import load_tensors
 
@@ -55,7 +56,7 @@ def taking(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
         return node_loss(self, *given)
 
     monkeypatch.setattr(Fossil, "node_loss", slow)
-    monkeypatch.setattr("fossil.runs.loop.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("fossil.runs.pace.time", SimpleNamespace(monotonic=lambda: clock.now))
 
 
 def told(epochs: int, **asked: Any) -> Listener:
@@ -117,13 +118,25 @@ def test_kernels_that_are_compiled_are_no_measure(monkeypatch: pytest.MonkeyPatc
         return node_loss(self, *given)
 
     monkeypatch.setattr(Fossil, "node_loss", compiling)
-    monkeypatch.setattr("fossil.runs.loop.seconds_compiling", lambda: compiled[0])
+    monkeypatch.setattr("fossil.runs.pace.seconds_compiling", lambda: compiled[0])
     assert told(10).notices[1:] == ["time: 0.75 s an epoch, about 5.2 s for the 7 to come"]
 
 
 def test_a_short_training_says_nothing_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     taking(monkeypatch, 0.1)
     assert len(told(5).notices) == 1
+
+
+def test_a_process_lost_in_the_first_step_foretells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fossil, "node_loss", lambda *_: raised(LostRankError("Rank 1 is gone.", remedy="Look there.")))
+    listener = Listener()
+    with pytest.raises(LostRankError, match="Stopped after epoch 0 of 3"):
+        fit_ring(reporter=listener)
+    assert len(listener.notices) == 1  # of memory
+
+
+def raised(error: Exception) -> Any:
+    raise error
 
 
 def test_nothing_is_said_where_nobody_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,9 @@ from scipy import sparse as sp
 
 from fossil.errors import FossilError, GraphError, RunError, SettingError
 from fossil.graph.graph import Graph
-from fossil.methods.base import NodeVectors, joined
+from fossil.methods.base import NodeVectors
 from fossil.methods.fossil import FossilV2
+from fossil.methods.fossil.inference import FossilInference
 from fossil.methods.registry import get_method
 from fossil.ops.ranks import Ranks
 from fossil.runs import checkpoints, preparation
@@ -90,6 +91,21 @@ def test_samples_are_taken_where_the_whole_does_not_fit(monkeypatch: pytest.Monk
         with pytest.raises(GraphError, match=f"needs the whole graph on cpu: .*{why}") as refused:
             fit(planned(method=method, **training))
         assert remedy in refused.value.remedy
+
+
+def test_a_run_goes_on_as_it_began_though_there_is_more_memory_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "whole_bytes", lambda graph: 1 << 60)
+        straight = fit(planned(epochs=5)).vectors
+        fit(planned(tmp_path / "run"))
+    found = fit(planned(tmp_path / "run", resume=True, epochs=5))
+    assert found.config.is_sampled
+    np.testing.assert_array_equal(found.vectors, straight)
+    for changed, said in (({"fan_out": 3}, "sampled was True, is False"), ({"sampled": "never"}, "sampled was True")):
+        with pytest.raises(FossilError, match=said):
+            fit(planned(tmp_path / "run", resume=True, epochs=6, **changed))
 
 
 @pytest.mark.parametrize("short", [True, False])
@@ -168,18 +184,18 @@ def test_what_an_embedding_keeps_of_all_nodes_is_gone_before_its_vectors_are_rea
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[weakref.ref[Any]] = []
-    embedding = FossilV2.embedding
+    real = FossilV2.inference
 
     def noted(method: FossilV2, prepared: Any) -> Any:
-        rows = embedding(method, prepared)
-        made.append(weakref.ref(rows))
-        return rows
+        inference = real(method, prepared)
+        made.append(weakref.ref(inference))
+        return inference
 
     def read(folder: Path) -> Any:
         assert made and not any(one() for one in made)
         return read_parts(folder)
 
-    monkeypatch.setattr(FossilV2, "embedding", noted)
+    monkeypatch.setattr(FossilV2, "inference", noted)
     monkeypatch.setattr(fitting, "read_parts", read)
     assert len(fit(planned(tmp_path / "run", sampled="always"))) == 60
 
@@ -257,6 +273,54 @@ def test_a_sampled_run_embeds_another_graph_in_parts(
     np.testing.assert_allclose(Run.open(tmp_path / "run").embed(graph()).vectors, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_an_embedding_with_a_trained_run_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fossil.runs.parts.ROWS", 25)
+    fit(planned(tmp_path / "run", sampled="always"))
+    run, out, heard = Run.open(tmp_path / "run"), tmp_path / "vectors", list[str]()
+    expected, made, vectors = run.embed(graph()).vectors, list[int](), FossilInference.vectors
+
+    def told(inference: FossilInference, first: int, last: int) -> NodeVectors:
+        made.append(first)
+        return raised(KeyboardInterrupt) if len(made) == 2 else vectors(inference, first, last)
+
+    monkeypatch.setattr(FossilInference, "vectors", told)
+    with pytest.raises(KeyboardInterrupt):
+        run.embed(graph(), out=out)
+    assert [path.name for path in out.iterdir()] == ["parts"]
+    other = replace(graph(), features=2 * graph().features)
+    with pytest.raises(RunError, match="holds the beginning of another embedding"):
+        run.embed(other, out=out)
+    found = run.embed(graph(), out=out, progress=lambda stage, share: heard.append(stage)).vectors
+    np.testing.assert_array_equal(found, expected)
+    assert made == [0, 25, 25, 50] and set(heard) == {"first layer", "vectors"}
+    assert not (out / "parts").exists() and (out / "about.json").exists()
+    with pytest.raises(RunError, match="already holds vectors"):
+        run.embed(other, out=out)
+    assert not np.array_equal(run.embed(other, out=out, force=True).vectors, expected)
+
+
+def test_vectors_whose_writing_was_killed_can_be_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit(planned(tmp_path / "run"))
+    run, out = Run.open(tmp_path / "run"), tmp_path / "vectors"
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "write_json", lambda *_: raised(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run.embed(graph(), out=out)
+    with pytest.raises(RunError, match="already holds vectors"):
+        run.embed(graph(), out=out)
+    assert len(run.embed(graph(), out=out, force=True)) == 60 and (out / "about.json").exists()
+
+
+def test_a_folder_for_vectors_is_not_made_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit(planned(tmp_path / "run"))
+    monkeypatch.setattr(Run, "load_method", lambda *_: raised(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        Run.open(tmp_path / "run").embed(graph(), out=tmp_path / "vectors")
+    assert not (tmp_path / "vectors").exists()
+
+
 def test_a_graph_too_large_for_memory_is_embedded_in_parts_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,14 +357,14 @@ def test_new_nodes_of_a_run_on_a_converted_graph(tmp_path: Path, monkeypatch: py
     assert "leave out --attach" in refused.value.remedy
 
 
-class Rows:
+class Inference:
     """Embeds each node by its number, and counts what it was asked for."""
 
     def __init__(self, broken_from: int = 10**9) -> None:
         self.asked: list[tuple[int, int]] = []
         self.broken_from = broken_from
 
-    def rows(self, first: int, last: int) -> NodeVectors:
+    def vectors(self, first: int, last: int) -> NodeVectors:
         if first >= self.broken_from:
             raise KeyboardInterrupt
         self.asked.append((first, last))
@@ -309,7 +373,7 @@ class Rows:
 
 
 def test_a_stopped_embedding_goes_on_with_the_missing_parts(tmp_path: Path) -> None:
-    ids, stopped, goes_on = np.array([f"n{i}" for i in range(25)]), Rows(broken_from=20), Rows()
+    ids, stopped, goes_on = np.array([f"n{i}" for i in range(25)]), Inference(broken_from=20), Inference()
     with pytest.raises(KeyboardInterrupt):
         write_parts(tmp_path, stopped, ids, "one", size=10)
     with pytest.raises(FossilError, match=r"part-00002\.npz is missing"):
@@ -319,7 +383,7 @@ def test_a_stopped_embedding_goes_on_with_the_missing_parts(tmp_path: Path) -> N
     found = list(read_parts(tmp_path))
     assert np.concatenate([part["ids"] for part in found]).tolist() == ids.tolist()
     assert torch.cat([vectors_of(part).vectors for part in found])[:, 0].tolist() == list(range(25))
-    again = Rows()
+    again = Inference()
     write_parts(tmp_path, again, ids, "another training", size=10)
     assert len(again.asked) == 3
 
@@ -347,38 +411,33 @@ def test_parts_stay_until_all_else_is_written(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(KeyboardInterrupt):
             fit(planned(out, sampled="always"))
     assert (out / "parts/part-00000.npz").exists()
-    monkeypatch.setattr(FossilV2, "embedding", lambda *_: Rows(broken_from=0))  # nothing is left to embed
+    monkeypatch.setattr(FossilV2, "inference", lambda *_: Inference(broken_from=0))  # nothing is left to embed
     assert len(fit(planned(out, resume=True, sampled="always"))) == 60
     assert not (out / "parts").exists()
 
 
+def test_a_part_that_was_damaged_is_made_again_as_the_message_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    monkeypatch.setattr(fitting, "ROWS", 25)
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "save_tensors", lambda *_: raised(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(planned(out, sampled="always"))
+    part = out / "parts/part-00001.npz"
+    part.write_bytes(part.read_bytes()[:-30])
+    with pytest.raises(RunError, match=r"part-00001\.npz is damaged") as caught:
+        fit(planned(out, resume=True, sampled="always"))
+    assert caught.value.remedy.startswith("Delete that file and go on with --resume")
+    part.unlink()
+    np.testing.assert_array_equal(
+        fit(planned(out, resume=True, sampled="always")).vectors, fit(planned(sampled="always")).vectors
+    )
+
+
 def raised(error: type[BaseException]) -> Any:
     raise error
-
-
-def test_vectors_are_joined_as_they_come() -> None:
-    """No more than two chunks are there at a time, beside the whole."""
-    alive: set[int] = set()
-
-    def chunks() -> Any:
-        for first in range(0, 50, 10):
-            rows = torch.arange(first, first + 10, dtype=torch.float32)
-            part = NodeVectors(
-                rows[:, None] * torch.ones(3), rows, -rows, {"a": rows, "b": 1 - rows}, {"a": first / 10, "b": 1.0}
-            )
-            alive.add(first)
-            weakref.finalize(part.vectors, alive.discard, first)
-            del rows
-            assert len(alive) <= 2
-            yield part
-            del part
-
-    whole = joined(chunks(), 50)
-    numbers = torch.arange(50, dtype=torch.float32)
-    assert torch.equal(whole.vectors, numbers[:, None].expand(50, 3))
-    assert torch.equal(whole.fusion, numbers) and torch.equal(whole.structure_share, -numbers)
-    assert torch.equal(whole.channels["b"], 1 - numbers)
-    assert whole.channel_shares == {"a": pytest.approx(2.0), "b": pytest.approx(1.0)}
 
 
 def test_a_graph_on_disk_is_trained_on_as_the_one_in_memory(tmp_path: Path) -> None:

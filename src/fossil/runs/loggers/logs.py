@@ -83,7 +83,7 @@ class Logs:
         try:
             call(*arguments)
         except Exception as error:  # whatever another program does must not end a training
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             warn_the_caller(f"The log of {logger.name} {what}, and training goes on without it: {reason}")
             return False
         return True
