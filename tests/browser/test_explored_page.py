@@ -15,7 +15,7 @@ from browser import BROWSER, DRIVER, MISSING, chromium
 from fossil.explorer.explored import ExploredRun
 from fossil.explorer.routes import routes_of
 from fossil.explorer.serving import Server
-from fossil.report.page import MOST_NODES
+from fossil.report.columns import LARGEST_PAGE
 from fossil.runs.run import Run
 
 pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason=MISSING)
@@ -27,7 +27,7 @@ PATIENCE = 120  # seconds, for a busy machine; nothing is measured
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    assert NODES > MOST_NODES
+    assert NODES > LARGEST_PAGE
     path = tmp_path_factory.mktemp("large") / "run"
     fossil.embed(f"csbm:nodes={NODES},degree=8,features=8", method="features", device="cpu", out=path)
     return Run.open(path)

@@ -204,7 +204,7 @@ asked("a seed out of range", "digits", "--seed", "-1")
 asked("a width that is a mistake", "digits", "--set", "width=1000000000000000")
 asked("a value that YAML cannot read", "digits", "--set", 'alpha=!!int ""')
 asked("a value that refers to itself", "digits", "--set", "alpha=&a [*a]")
-asked("a graph on the spot that fits in no memory", "csbm:nodes=1000000000,features=10000")
+asked("a built-in graph that does not fit in memory", "csbm:nodes=1000000000,features=10000")
 asked("an unknown preset", "digits", "--method", "fossil", "--preset", "papre")
 asked("an unknown method", "digits", "--method", "fosil")
 asked("a method whose name is like no other", "digits", "--method", "word2vec")
@@ -246,7 +246,7 @@ in_town("a number that is missing", edit=cell(4, "age", ""))
 in_town("dates that leave open which is the month", "--column", "city=date", edit=column("city", "03/04/2021"))
 in_town("a word among dates", edit=both(column("city", "2021-03-04"), cell(4, "city", "yesterday")))
 in_town("a row with a cell too few", edit=lambda people: people[5].pop())
-in_town("several troubles at once", "--column", "cty=drop", edit=messy, spoil=weighted, troubles=7)
+in_town("several problems at once", "--column", "cty=drop", edit=messy, spoil=weighted, troubles=7)
 in_town("a damaged `.csv.gz` file", spoil=lambda path: (path / "nodes.csv").rename(path / "nodes.csv.gz"))
 in_town("a single node", edit=lambda people: people.__delitem__(slice(1, None)), spoil=edges())
 in_town("an empty file", spoil=lambda path: (path / "nodes.csv").write_text(""))
@@ -263,7 +263,7 @@ in_town(
 )
 
 
-in_town("a label, and another column that is called like one", "--label", "city")
+in_town("a label, and another column with the name of one", "--label", "city")
 
 
 @case("a column of free text")
@@ -446,7 +446,7 @@ def other_arrays(out: Path) -> None:
 
 
 after_run("an unknown protocol", "evaluate", "out", "--protocol", "papr")
-after_run("published splits that a graph has not", "evaluate", "out", "--protocol", "geom_gcn")
+after_run("published splits that a graph does not have", "evaluate", "out", "--protocol", "geom_gcn")
 after_run(
     "a number of nodes per class of a published split",
     *("evaluate", "out", "--protocol", "public", "--nodes-per-class", "3"),
@@ -485,7 +485,7 @@ def _(folder: Path) -> list[str]:
     return ["evaluate", "out", "--protocol", "paper"]
 
 
-@case("a supervised method on a published split that the graph has not")
+@case("a supervised method on a published split that the graph does not have")
 def _(folder: Path) -> list[str]:
     town(folder)
     return with_method("town", "fs_gcn", "--set", "split=public")

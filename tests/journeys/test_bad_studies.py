@@ -107,6 +107,12 @@ CASES: dict[str, tuple[Prepare, str]] = {
     "records of something else": (records_of_something_else, "is no record that this version reads"),
     "no figure": (with_text("seeds: 1", "seeds: 1", "figure"), "asks for no figure"),
     "no such device": (with_text("seeds: 1", "seeds: 1", "run", "--device", "abacus"), "no device"),
+    "several tables in a form that holds one": (
+        with_text("seeds: 1", "seeds: 1\ntables: [accuracy, { value: seconds }]", "table", "--format", "json"),
+        "has 2 tables, and json holds one",
+    ),
+    "an export of nothing": (with_text("seeds: 1", "seeds: 1", "export", "--no-tables"), "nothing to write"),
+    "records of nothing": (with_text("seeds: 1", "seeds: 1", "export", "--records"), "There are no records yet"),
     "no such table": (with_text("seeds: 1", "seeds: 1", "table", "--table", "seconds"), "no table 'seconds'"),
 }  # fmt: skip
 

@@ -90,7 +90,7 @@ def test_new_nodes_are_attached_to_the_old(place: Path, newcomers: Path, tmp_pat
     assert done.status == 0, done.err
     new = vectors_of(tmp_path / "out")
     assert set(new) == {person(number, "new") for number in range(10)}
-    assert "unknown categories in column 'city'" in done.out and "Atlantis" in done.out
+    assert "1 unknown category in column 'city'" in done.out and "Atlantis" in done.out
 
     run = Run.open(place / "run")
     union = attach(run.graph, run.plan, newcomers / "nodes.csv", newcomers / "edges.csv")
@@ -247,6 +247,19 @@ def test_list_names_every_graph_and_where_its_files_are(tmp_path: Path) -> None:
     for name in names():
         line = next(line for line in lines if f" {name} " in line)
         assert elsewhere.get(name, "to download") in line
+
+
+def test_list_says_which_files_are_at_hand_and_under_which_folder(tmp_path: Path) -> None:
+    (tmp_path / "WordNet").mkdir()
+    (tmp_path / "WordNet" / "wordnet30.npz").write_bytes(b"")
+    environment = {"FOSSIL_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    shown = here("data", "list", env=environment).out
+    states = {line.split()[1]: line.split("│")[-2].strip() for line in shown.splitlines() if line.startswith("│")}
+    assert states["wordnet"] == "at hand" and states["cora"] == "to download" and states["digits"] == "built in"
+    assert shown.splitlines()[-1] == f"at hand: under {tmp_path}"
+    listed = json.loads(here("data", "list", "--format", "json", env=environment).out)
+    records = {one["name"]: one["files"] for one in listed}
+    assert records["wordnet"] == str(tmp_path) and records["cora"] == "to download"
 
 
 def test_formats_are_listed() -> None:

@@ -16,7 +16,8 @@ import fossil
 from fossil.datasets.synthetic import csbm
 from fossil.errors import EvaluationError
 from fossil.graph.graph import Graph
-from fossil.report import page
+from fossil.report import run_part
+from fossil.report.page import write_report
 from fossil.runs.run import Run
 
 BAD = 2
@@ -88,8 +89,8 @@ def test_a_run_without_labels_and_one_of_two_nodes_have_pages(nodes: int, tmp_pa
 
 
 def test_a_large_run_is_sampled_and_says_so(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "MOST_NODES", 50)
-    page.write_report(tmp_path / "r.html", [Run.open(run)], splits=2, device="cpu")
+    monkeypatch.setattr(run_part, "LARGEST_PAGE", 50)
+    write_report(tmp_path / "r.html", [Run.open(run)], splits=2, device="cpu")
     [told] = meta(tmp_path / "r.html")["runs"]
     assert (told["nodes"], told["totalNodes"]) == (50, 80)
     assert "sample of 50 of 80 nodes" in told["notes"][0]
@@ -119,14 +120,14 @@ def test_runs_without_labels_are_given_once_too(tmp_path: Path) -> None:
     ring = sp.csr_array(np.roll(np.eye(9, dtype=np.float32), 1, axis=1))
     fossil.embed(Graph("few", ring, np.eye(9), np.arange(9)), method="features", out=tmp_path / "run")
     with pytest.raises(EvaluationError, match="given twice"):
-        page.write_report(tmp_path / "x.html", [Run.open(tmp_path / "run")] * 2, device="cpu")
+        write_report(tmp_path / "x.html", [Run.open(tmp_path / "run")] * 2, device="cpu")
 
 
 def test_what_is_wrong_with_a_graph_is_said_whatever_its_name(tmp_path: Path) -> None:
     ring = sp.csr_array(np.roll(np.eye(9, dtype=np.float32), 1, axis=1))
     graph = Graph("told twice", ring, np.eye(9), np.arange(9), np.zeros(9, np.int64))
     fossil.embed(graph, method="features", out=tmp_path / "run")
-    page.write_report(tmp_path / "x.html", [Run.open(tmp_path / "run")], named="public", device="cpu")
+    write_report(tmp_path / "x.html", [Run.open(tmp_path / "run")], named="public", device="cpu")
     assert "told twice" in meta(tmp_path / "x.html")["unscored"]
 
 
@@ -137,9 +138,7 @@ def test_nodes_that_are_only_counted_are_those_of_one_graph_alone(tmp_path: Path
     keys = np.arange(20) if ids == "counted" else np.array([f"n{i}" for i in range(20)])
     for name in ("cornell-like", "texas-like"):
         fossil.embed(Graph(name, ring, np.eye(20), keys), method="features", out=tmp_path / name)
-    page.write_report(
-        tmp_path / "x.html", [Run.open(tmp_path / n) for n in ("cornell-like", "texas-like")], device="cpu"
-    )
+    write_report(tmp_path / "x.html", [Run.open(tmp_path / n) for n in ("cornell-like", "texas-like")], device="cpu")
     first, second = meta(tmp_path / "x.html")["runs"]
     assert (first["nodesKey"] == second["nodesKey"]) == same
 

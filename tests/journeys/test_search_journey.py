@@ -101,7 +101,7 @@ def test_the_way_from_two_tables_to_vectors(folder: Path) -> None:
     assert found.status == 0, found.err
     assert "the labels of 12 test nodes are sealed" in found.out
     assert re.search(r"trial 3: .*; 4 of 4 done, best \d+\.\d\d % \(trial \d\)", found.out)
-    assert re.search(r"best of 4 trials \(\d settings trained in full.*\): trial \d, validation accuracy", found.out)
+    assert re.search(r"best of 4 trials \(\d trained in full.*\): trial \d, validation accuracy", found.out)
     assert "spread over" in found.out and "cannot be told from" in found.out
     assert "Test labels are sealed: opened 0 times." in found.out
 

@@ -118,6 +118,13 @@ def test_several_processes_are_measured_beside_one(tmp_path: Path) -> None:
     assert [row[:2] for row in rows_of(text, "processes")] == [["1", "1"], ["1", "2"], ["2", "1"]]
 
 
+def test_steps_of_which_none_counts_are_refused(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPTS / "ranks.py"), "--results", str(tmp_path / "ranks.jsonl"), "--steps", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--steps 3 leaves nothing to measure" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_explored_run_is_measured_beside_the_exact_search(tmp_path: Path) -> None:
     path = tmp_path / "explore.jsonl"
     asked = ["--nodes", "300", "--requests", "3", "--folder", str(tmp_path / "runs")]

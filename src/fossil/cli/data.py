@@ -8,33 +8,36 @@ import typer
 
 from fossil.cli import complete
 from fossil.cli.reading import Reading, reads_a_graph
+from fossil.cli.show import Form, converting_bar, plain_console, show_graph, show_table
 from fossil.report.tables import Format, Table, Value
 
 app = typer.Typer(help="Named graphs, formats, and what is in a graph.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_graphs(form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed.")) -> None:
+def list_graphs(form: Form = Format.TABLE) -> None:
     """List the named graphs and whether their files are at hand."""
-    from fossil.cli.show import plain_console, show_table
     from fossil.datasets.catalog import CATALOG
     from fossil.datasets.fetch import is_address, where
 
     rows: list[list[str]] = []
     records: list[dict[str, Value]] = []
+    folders: dict[str, None] = {}  # in their order, each once
     for entry in CATALOG.values():
         missing = "to download" if all(map(is_address, entry.origins.values())) else "to bring"
-        place = str((where(entry.origins) if entry.origins else "built in") or missing)
-        rows.append([entry.name, *(f"{n:,}" if n is not None else "chosen" for n in entry.counts), place])
-        records.append({"name": entry.name, **entry.counts._asdict(), "files": place})
+        folder = where(entry.origins) if entry.origins else None
+        state = "at hand" if folder else missing if entry.origins else "built in"
+        rows.append([entry.name, *(f"{n:,}" if n is not None else "chosen" for n in entry.counts), state])
+        records.append({"name": entry.name, **entry.counts._asdict(), "files": str(folder or state)})
+        folders |= {str(folder): None} if folder else {}
     header = ("name", "nodes", "edges", "features", "classes", "files")
-    show_table(plain_console(), Table("Catalogue", header, rows, records), form)
+    notes = [f"at hand: under {' and '.join(folders)}"] if folders else []
+    show_table(plain_console(), Table("Catalogue", header, rows, records, notes), form)
 
 
 @app.command("formats")
-def list_formats(form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed.")) -> None:
+def list_formats(form: Form = Format.TABLE) -> None:
     """List the forms in which a graph of one's own can come."""
-    from fossil.cli.show import plain_console, show_table
     from fossil.readers.registry import readers
 
     rows: list[list[str]] = []
@@ -57,7 +60,6 @@ def describe(
     reading: Reading,
 ) -> None:
     """Show the size of a graph, what is odd about it, what it gives away, and how its columns become features."""
-    from fossil.cli.show import plain_console, show_graph
     from fossil.evaluation.audit import describe_audit
     from fossil.graph.describe import describe_graph
     from fossil.readers.source import open_graph
@@ -89,7 +91,6 @@ def convert(
     reading: Reading,
 ) -> None:
     """Turn tables larger than memory into a folder of arrays, which every command takes as a graph."""
-    from fossil.cli.show import converting_bar, plain_console, show_graph
     from fossil.readers.disk import read_encoding
     from fossil.readers.read import LoadedGraph
     from fossil.runs.conversion import convert as convert_tables

@@ -46,7 +46,8 @@ def command(
     preset: str | None = typer.Option(
         None,
         autocompletion=complete.presets,
-        help="Named set of switches of the method, such as paper for method fossil; `fossil methods` tells them.",
+        help="Named set of switches of the method, such as paper for method fossil "
+        "(`fossil methods --method NAME` lists them).",
     ),
     assignments: list[str] = typer.Option(
         [],
@@ -89,7 +90,8 @@ def command(
         "--log",
         metavar="NAME[:PLACE]",
         autocompletion=complete.loggers,
-        help="Also log every epoch to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated.",
+        help="Also log every epoch to tensorboard, mlflow or wandb; after a colon, its folder, address or project. "
+        "May be repeated.",
     ),
     trained: Path | None = typer.Option(
         None, "--run", help="Embed INPUT with this trained run instead of training.", rich_help_panel=_TRAINED
@@ -193,9 +195,15 @@ def _use(
     force: bool,
 ) -> None:
     """Embed `source` with a trained run and write its vectors to `out`."""
+    from fossil.graph.findings import counted
     from fossil.runs.run import Run
+    from fossil.training.progress import LiveReporter
 
-    found = Run.open(trained).embed(source, attach=attach, edges=edges, device=device, out=out, force=force)
+    with LiveReporter(console) as reporter:
+        found = Run.open(trained).embed(
+            source, attach=attach, edges=edges, device=device, out=out, force=force, progress=reporter.stage
+        )
+    console.print(f"{source}: {counted(len(found), 'nodes')}")
     for finding in found.graph.findings:
         console.print(f"  {finding}")
     console.print(f"{len(found):,} vectors of width {found.vectors.shape[1]} → {out}")

@@ -9,6 +9,7 @@ import typer
 
 from fossil.cli import complete
 from fossil.cli.reading import Reading, given, reads_a_graph
+from fossil.cli.show import Form, plain_console, progress_bar, show_table
 from fossil.errors import SettingError
 from fossil.report.tables import Format
 
@@ -48,9 +49,7 @@ def command(
         "labelled nodes.",
     ),
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:0."),
-    form: Format = typer.Option(
-        Format.TABLE, "--format", help="How the table is printed; csv and json have every value in full precision."
-    ),
+    form: Form = Format.TABLE,
     vectors: list[Path] = typer.Option(
         [],
         "--vectors",
@@ -69,7 +68,6 @@ def command(
     reading: Reading,
 ) -> None:
     """Score embeddings by a linear probe, supervised runs by their own class scores; every raw value is kept."""
-    from fossil.cli.show import plain_console, progress_bar, show_table
     from fossil.evaluation.evaluate import evaluate
     from fossil.report.scores import scores_table
 

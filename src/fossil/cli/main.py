@@ -22,7 +22,7 @@ from fossil.runs.interrupts import Interrupts, hearing_interrupts
 
 app = typer.Typer(
     help="Vectors for the nodes of an attributed graph: FOSSIL, other methods that need no labels, and two references "
-    "that do, under one protocol.",
+    "that are trained on labels, under one protocol.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

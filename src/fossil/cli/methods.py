@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fossil.cli import complete
+from fossil.cli.show import Form, plain_console, show_table
 from fossil.report.tables import Format, Table
 
 if TYPE_CHECKING:
@@ -17,10 +18,9 @@ def command(
     method: str | None = typer.Option(
         None, metavar="NAME", autocompletion=complete.methods, help="Show the settings and recipes of this method."
     ),
-    form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed."),
+    form: Form = Format.TABLE,
 ) -> None:
     """List the methods, or the settings of one."""
-    from fossil.cli.show import plain_console, show_table
     from fossil.methods.registry import get_method, methods
 
     show_table(plain_console(), _methods(methods()) if method is None else _settings(get_method(method)), form)

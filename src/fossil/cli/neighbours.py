@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from fossil.cli.show import Form, plain_console, progress_bar, show_table
 from fossil.report.tables import Format
 
 
@@ -19,12 +20,11 @@ def command(
         help="Compare with every vector, or use an index, which is built once and kept in the run folder (needs the "
         "extra neighbours); by default exact below 20,000 nodes.",
     ),
-    form: Format = typer.Option(Format.TABLE, "--format", help="How the table is printed."),
+    form: Form = Format.TABLE,
 ) -> None:
     """List the nodes whose vectors are nearest to those of some nodes, by their cosine."""
     import numpy as np
 
-    from fossil.cli.show import plain_console, progress_bar, show_table
     from fossil.report.neighbours import neighbours_table
     from fossil.runs.run import Run
 

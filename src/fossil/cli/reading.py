@@ -63,7 +63,7 @@ class Reading:
     ] = "keep"
     unknown_edges: Annotated[
         str,
-        _oddity("--unknown-edges", help="Edges that name a node which the node table has not: refuse or drop."),
+        _oddity("--unknown-edges", help="Edges that name a node missing from the node table: refuse or drop."),
     ] = "refuse"
     edge_weights: Annotated[
         str,

@@ -74,8 +74,6 @@ class LiveSearch:
         self.progress.stop()
 
     def _outcome(self, trial: Trial) -> str:
-        if trial.same_as is not None:
-            return f"same settings as trial {trial.same_as}"
         if trial.state == "FAIL":
             return f"failed ({trial.reason})"
         given_up = "" if trial.is_complete else f", given up after {len(trial.values)}: {trial.reason}"
@@ -144,14 +142,14 @@ def _show_spread(console: Console, found: Found, percent: bool, which: str) -> N
 def _show_importances(console: Console, found: Found) -> None:
     if not found.importances:
         console.print(
-            f"what mattered: cannot be told from {len(found.distinct)} settings; "
+            f"what mattered: cannot be told from {len(found.complete)} settings; "
             f"{FEWEST_FOR_IMPORTANCE} that differ in what they reach are the least."
         )
         return
     shares = list(found.importances.items())[:_MOST_IMPORTANT]
     text = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares)
-    few = len(found.distinct) < ENOUGH_FOR_IMPORTANCE
-    caveat = f" From {len(found.distinct)} settings this is a hint: another search may order them anew." if few else ""
+    few = len(found.complete) < ENOUGH_FOR_IMPORTANCE
+    caveat = f" From {len(found.complete)} settings this is a hint: another search may order them anew." if few else ""
     console.print(f"what mattered (share of the variance, fANOVA): {text}.{caveat}")
 
 

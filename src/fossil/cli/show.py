@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
 
 from fossil.printable import printable
+from fossil.report.tables import Format, Table, as_rich, render
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fossil.readers.read import LoadedGraph
-    from fossil.report.tables import Format, Table
     from fossil.runs.embeddings import FitResult
+
+Form: TypeAlias = Annotated[
+    Format,
+    typer.Option(
+        "--format",
+        metavar="FORM",
+        help="How tables are printed: table, markdown, latex, csv or json; the last two have every value in full "
+        "precision.",
+    ),
+]
 
 
 def plain_console() -> Console:
@@ -25,15 +37,13 @@ def plain_console() -> Console:
 
 def show_table(console: Console, table: Table, form: Format) -> None:
     """Print a table; beside its notes where people read it, alone where a program does."""
-    from fossil.report.tables import Format, as_rich, render
-
     if form is not Format.TABLE:
         text = render(table, form)
         if form is Format.CSV and console.is_terminal:  # the values as they are, for programs alone
             text = "\n".join(map(printable, text.split("\n")))
         print(text, file=console.file)
         return
-    console.print(as_rich(table), soft_wrap=False)
+    console.print(as_rich(table, console.width), soft_wrap=False)
     for note in table.notes:
         console.print(note)
 
@@ -72,20 +82,18 @@ def converting_bar() -> Iterator[Callable[[str, float], None]]:
 
 def show_graph(console: Console, loaded: LoadedGraph) -> None:
     """Print what was read: size, findings, and how columns became features."""
+    from fossil.graph.findings import counted
+
     graph = loaded.graph
     console.print(
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} directed edges, "
-        f"{graph.num_features:,} features, {graph.num_classes or 'no'} classes",
+        f"{graph.name}: {counted(graph.num_nodes, 'nodes')}, {counted(graph.num_edges, 'directed edges')}, "
+        f"{counted(graph.num_features, 'features')}, {graph.num_classes or 'no'} classes",
     )
     for finding in graph.findings:
         console.print(f"  {finding}")
     if loaded.plan is not None and loaded.plan.describe():
-        from rich.table import Table
-
-        table = Table("column", "role", "encoding", "width", title="Encoding plan", title_justify="left")
-        for row in loaded.plan.describe():
-            table.add_row(*map(str, row))
-        console.print(table, soft_wrap=False)
+        rows = [[*map(str, row)] for row in loaded.plan.describe()]
+        show_table(console, Table("Encoding plan", ("column", "role", "encoding", "width"), rows, []), Format.TABLE)
 
 
 def show_result(console: Console, result: FitResult) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from fossil.cli.show import Form, plain_console, show_table
 from fossil.report.tables import Format
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ File: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="The study
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder to write to; NAME-export beside FILE.")
 ]
-Kind: TypeAlias = Annotated[Format, typer.Option("--format", help="How tables are printed.")]
 
 
 class Executor(StrEnum):
@@ -34,12 +34,13 @@ class Executor(StrEnum):
 
 
 @app.command("plan")
-def plan(file: File, form: Kind = Format.TABLE) -> None:
+def plan(file: File, form: Form = Format.TABLE) -> None:
     """Say how many trainings are missing, and what they will take as far as that was measured; train nothing."""
-    from fossil.cli.show import plain_console, show_table
     from fossil.studies.overview import plan_table
+    from fossil.studies.recorded import measured_elsewhere
 
-    show_table(plain_console(), plan_table(_results(file)), form)
+    results = _results(file)
+    show_table(plain_console(), plan_table(results, measured_elsewhere(results.plan)), form)
 
 
 @app.command("run")
@@ -58,7 +59,6 @@ def run(
     """Train and score what is missing; several of these commands at once share the work."""
     import time
 
-    from fossil.cli.show import plain_console
     from fossil.studies.execute import run_study
     from fossil.studies.overview import left_out, summary_line
     from fossil.studies.plan import open_study
@@ -94,7 +94,6 @@ def search(file: File, device: str = typer.Option("auto", help="auto, cpu, cuda 
     Test labels stay sealed. A search that another command is at is left to it.
     """
     from fossil.cli.search_report import LiveSearch
-    from fossil.cli.show import plain_console, show_table
     from fossil.studies.plan import open_study
     from fossil.studies.store import Store
     from fossil.studies.study_search import StudySearch, run_searches, searched_elsewhere, searches_table, wanted
@@ -121,7 +120,6 @@ def search(file: File, device: str = typer.Option("auto", help="auto, cpu, cuda 
 @app.command("freeze")
 def freeze(file: File) -> None:
     """Freeze the settings that the searches found and open the test labels; counted, and no search goes on after it."""
-    from fossil.cli.show import plain_console
     from fossil.studies.plan import open_study
     from fossil.studies.store import Store
     from fossil.studies.study_search import freeze_study
@@ -135,9 +133,8 @@ def freeze(file: File) -> None:
 
 
 @app.command("status")
-def status(file: File, form: Kind = Format.TABLE) -> None:
+def status(file: File, form: Form = Format.TABLE) -> None:
     """Say what is done, what failed and why, and what is being trained now."""
-    from fossil.cli.show import plain_console, show_table
     from fossil.studies.overview import status_table
 
     plan, store = _open(file)
@@ -148,14 +145,19 @@ def status(file: File, form: Kind = Format.TABLE) -> None:
 def table(
     file: File,
     name: str | None = typer.Option(None, "--table", help="One of the tables of the study; all when nothing is said."),
-    form: Kind = Format.TABLE,
+    form: Form = Format.TABLE,
 ) -> None:
     """Print the tables of the study from what is done so far."""
-    from fossil.cli.show import plain_console, show_table
+    from fossil.errors import SettingError
     from fossil.studies.overview import tables_named
 
-    console = plain_console()
-    for made in tables_named(_results(file), name).values():
+    console, tables = plain_console(), tables_named(_results(file), name)
+    if form in (Format.CSV, Format.JSON) and len(tables) > 1:  # one after another they would be neither
+        raise SettingError(
+            f"{file} has {len(tables)} tables, and {form} holds one.",
+            remedy=f"Name one with --table: {', '.join(tables)}. `fossil study export` writes all.",
+        )
+    for made in tables.values():
         show_table(console, made, form)
         if form is Format.MARKDOWN:
             console.print()
@@ -168,7 +170,6 @@ def figure(
     out: Out = None,
 ) -> None:
     """Draw the figures of the study as PNG and SVG."""
-    from fossil.cli.show import plain_console
     from fossil.studies.overview import draw_figures, figure_notes
 
     results, console = _results(file), plain_console()
@@ -183,20 +184,24 @@ def export(
     file: File,
     out: Out = None,
     forms: list[Format] = typer.Option(
-        [Format.CSV, Format.MARKDOWN, Format.LATEX, Format.JSON], "--format", help="One or several."
+        [Format.CSV, Format.MARKDOWN, Format.LATEX, Format.JSON],
+        "--format",
+        metavar="FORM",
+        help="csv, markdown, latex or json; may be repeated.",
     ),
     records: bool = typer.Option(False, "--records", help="Also every record, one a line, for `fossil study import`."),
     tables: bool = typer.Option(True, help="Write the tables."),
 ) -> None:
     """Write every table to files: CSV, Markdown, LaTeX and JSON, with the best and the second best set apart."""
-    from fossil.cli.show import plain_console
+    from fossil.errors import SettingError
     from fossil.studies.overview import export_tables
     from fossil.studies.recorded import export_records
 
+    if not (tables or records):
+        raise SettingError("There is nothing to write with --no-tables alone.", remedy="Add --records.")
     results, folder = _results(file), _folder(file, out)
-    written = export_tables(results, folder, forms) if tables else []
-    if records:
-        written.append(export_records(results, folder))
+    written = [export_records(results, folder)] if records else []
+    written += export_tables(results, folder, forms) if tables else []
     for path in written:
         plain_console().print(str(path))
 
@@ -207,7 +212,6 @@ def import_(
     records: list[Path] = typer.Argument(..., metavar="RECORDS", help="Files of JSON records, one a line."),
 ) -> None:
     """Take over trainings that were done elsewhere, from files that `export --records` wrote."""
-    from fossil.cli.show import plain_console
     from fossil.studies.imports import import_records
     from fossil.studies.plan import open_study
     from fossil.studies.store import Store

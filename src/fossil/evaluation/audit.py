@@ -74,11 +74,12 @@ class Lookup:
     def __str__(self) -> str:
         splits = f"({self.protocol}, {self.splits} splits)"
         if not self.found:
-            return f"no test node has the list of a training node {splits}"
+            return f"no test node has the neighbour list of a training node {splits}"
         return (
-            f"{100 * self.found:.1f} % of test nodes have the list of a training node, and copying its class is right "
-            f"for {100 * self.right:.1f} % of these; {100 * self.overall:.1f} % of all, where the most frequent class "
-            f"has {100 * self.majority:.1f} % {splits}"
+            f"{100 * self.found:.1f} % of test nodes have the neighbour list of a training node, and copying its class "
+            f"is right for {100 * self.right:.1f} % of these. With the most frequent class elsewhere, that scores "
+            f"{100 * self.overall:.1f} % of all test nodes; the most frequent class alone, {100 * self.majority:.1f} % "
+            f"{splits}"
         )
 
 
@@ -102,9 +103,9 @@ class Audit:
 
 def audit(graph: Graph) -> Audit:
     """Look for copies, and for what a lookup would score, in time that grows with the number of edges."""
-    lists = {"out": _lists(graph.adjacency)}
+    lists = {"out": neighbour_lists(graph.adjacency)}
     if graph.is_directed:
-        lists["in"] = _lists(sp.csr_array(graph.adjacency.T))
+        lists["in"] = neighbour_lists(sp.csr_array(graph.adjacency.T))
     same = {kind: int((_shared(groups) & (groups >= 0)).sum()) for kind, groups in lists.items()}
     return Audit(_duplicates(graph, list(lists.values())), same["out"], same.get("in"), _lookups(graph, lists))
 
@@ -140,7 +141,7 @@ def _remedy(graph: Graph) -> str:
     return "Leave copies out of the graph, or keep nodes of one list in one part of a split, and report that beside it."
 
 
-def _lists(adjacency: sp.csr_array) -> Array:
+def neighbour_lists(adjacency: sp.csr_array) -> Array:
     """Return a number for each node (N), equal for equal lists of neighbours; -1 for an empty one."""
     nodes, lengths = adjacency.shape[0], np.diff(adjacency.indptr)
     filled = np.flatnonzero(lengths)

@@ -35,6 +35,8 @@ RESAMPLES = 20_000
 
 _FEW_GRAPHS = 10
 _NO_SPREAD = 1e-9  # of accuracies whose differences are equal but for rounding
+DIGITS = 9
+"""After the point, of scores that are ranked: what differs behind them differs by rounding alone."""
 
 
 class Comparison(NamedTuple):
@@ -266,7 +268,7 @@ def mean_ranks(scores: Mapping[str, Mapping[str, float]], *, confidence: float =
                 f"{name} has no score on {missing[0]}, so that its ranks cannot be compared.",
                 remedy="Leave out the method, or the graph for all methods.",
             )
-    table = np.array([[scores[name][graph] for graph in graphs] for name in names])  # methods × graphs
+    table = np.round([[scores[name][graph] for graph in graphs] for name in names], DIGITS)  # methods × graphs
     ranks = rankdata(-table, axis=0)
     means = ranks.mean(axis=1)
     k, n = len(names), len(graphs)

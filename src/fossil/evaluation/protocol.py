@@ -159,8 +159,8 @@ class Protocol(Settings):
         )
         return (
             f"Mean over encoders{over}, with a "
-            f"{100 * self.confidence:g} % interval: Student's t, from {FEWEST_FOR_THE_BOOTSTRAP} values on "
-            f"{self.resamples:,} bootstrap resamples, none below {FEWEST_FOR_AN_INTERVAL} values. {counted}"
+            f"{100 * self.confidence:g} % interval: Student's t ({self.resamples:,} bootstrap resamples from "
+            f"{FEWEST_FOR_THE_BOOTSTRAP} values on), none below {FEWEST_FOR_AN_INTERVAL} values. {counted}"
         )
 
     def _describe_probe(self) -> str:
@@ -211,7 +211,7 @@ def refuse_missing_splits(graph: Graph, protocol: Protocol) -> None:
         return
     at_hand = [name for name, rule in PROTOCOLS.items() if rule.split in {"paper", "released", *graph.published_splits}]
     having = [entry.name for entry in CATALOG.values() if protocol.split in entry.splits]
-    remedy = f"Use --protocol converged, which draws splits itself; these come with {', '.join(having)}."
+    remedy = f"Use --protocol converged, which draws splits itself. Published ones come with {', '.join(having)}."
     if known_name(graph) in having:
         remedy = (
             "The graph was read before this package read them, or with some of its nodes dropped: embed it again with "

@@ -20,7 +20,7 @@ from fossil.report.arrays import in_square
 from fossil.report.columns import NodeColumn, columns_of
 from fossil.report.contract import Fact, NodeFacts, NodeNeighbours, Pair, Plan, RunMeta, Subgraph, Weight
 from fossil.report.layout import layout_of
-from fossil.report.page import describe_run
+from fossil.report.run_meta import describe_run
 from fossil.report.subgraphs import NodeSubgraphs, as_subgraph, sampler_of, subgraphs_of
 from fossil.report.transport import chosen_pairs, solve
 from fossil.runs.neighbours import Searches

@@ -13,7 +13,7 @@ from fossil.explorer.explored import ExploredRun
 from fossil.explorer.serving import Answer, Routes, as_json
 from fossil.graph.graph import Array
 from fossil.report.contract import Meta, plain
-from fossil.report.page import page
+from fossil.report.html import page
 
 _LONGEST_TEXT = 500  # characters of a search
 _LONGEST_NAME = 4000  # of a column

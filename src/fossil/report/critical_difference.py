@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fossil.evaluation.comparison import Ranks
 from fossil.printable import shortened
 from fossil.report.figure import new_figure
-from fossil.report.lettering import write_literally
+from fossil.report.lettering import TITLE, write_literally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def critical_difference(ranks: Ranks, title: str = "", notes: Sequence[str] = ()
     test = "" if ranks.p_value is None else f"; Friedman's test p = {ranks.p_value:.2g}"
     axes.set_title(f"mean ranks over {ranks.graphs} graphs, 1 is best{test}", fontsize="small", loc="left")
     if title:
-        write_literally(figure.suptitle("", fontsize="medium", x=_EDGE, ha="left"), title)
+        write_literally(figure.suptitle("", fontsize="medium", x=_EDGE, ha="left"), title, longest=TITLE)
     if said:
         figure.supxlabel("\n".join(said), fontsize="small", x=_EDGE, ha="left")
     return figure

@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 
-def write_literally(text: Text, name: str, further: str = "") -> None:
+TITLE = 80
+"""Signs of a title that fit above a picture."""
+
+
+def write_literally(text: Text, name: str, further: str = "", *, longest: int = 40) -> None:
     """Put a name of the user's into a text of a picture, shortened where it is long, and `further` behind it."""
     text.set_parse_math(False)
     text.set_usetex(False)
-    text.set_text(_drawable(shortened(printable(name)) or "(empty)", text.get_fontproperties()) + further)
+    text.set_text(_drawable(shortened(printable(name), longest) or "(empty)", text.get_fontproperties()) + further)
 
 
 def _drawable(name: str, properties: FontProperties) -> str:

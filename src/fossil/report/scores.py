@@ -92,7 +92,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
     for row, other, found in against_the_first(rows):
         yield f"{row.method} − {other.method} on {row.graph}, paired: {_difference(found, row.over)}"
     if any(row.trained for row in rows) and not any(row.untrained for row in rows):
-        yield "Features and propagated features, for which nothing is trained, were not looked at; --features does."
+        yield "Features and propagated features, for which nothing is trained, were not scored; --features adds them."
     if any(row.over == "splits" and row.accuracy.n > 1 for row in rows):
         yield "The interval of a single encoder is over its splits, and says nothing about other seeds."
     yield f"Test set ±: half the {100 * rows[0].confidence:g} % binomial interval of an accuracy on so many test nodes."

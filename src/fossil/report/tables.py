@@ -91,14 +91,14 @@ class Table:
     emphasis: Mapping[tuple[int, int], Emphasis] = field(default_factory=dict)
 
 
-def as_rich(table: Table) -> rich.table.Table:
-    """Return the cells for a terminal."""
+def as_rich(table: Table, room: int) -> rich.table.Table:
+    """Return the cells for a terminal with `room` columns of signs."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
     made = RichTable(title=table.title, title_justify="left")
-    for name in table.header:
-        made.add_column(name, overflow="fold")  # a narrow terminal breaks long words and loses nothing
+    for name, width in zip(table.header, _widths(table, room), strict=True):
+        made.add_column(name, overflow="fold", width=width)  # a narrow terminal breaks long words and loses nothing
     for i, row in enumerate(table.rows):
         cells: list[str | Text] = list(row)  # texts are made printable by the console
         for j, cell in enumerate(row):
@@ -107,6 +107,22 @@ def as_rich(table: Table) -> rich.table.Table:
                 cells[j] = Text.assemble((word, _TERMINAL_EMPHASIS[table.emphasis[i, j]]), space + rest)
         made.add_row(*cells)
     return made
+
+
+def _widths(table: Table, room: int) -> Sequence[int | None]:
+    """Return widths of columns at which no word is broken; None, Rich's choice, where lines fit, or words do not."""
+    from rich.cells import cell_len
+
+    columns = [[printable(cell) for cell in column] for column in zip(table.header, *table.rows, strict=True)]
+    lines = [max(map(cell_len, column)) for column in columns]
+    words = [max(cell_len(word) for cell in column for word in [*cell.split(), ""]) for column in columns]
+    spare = room - 3 * len(columns) - 1 - sum(words)  # a line and two spaces for each column, and a line at the end
+    if spare < 0 or sum(lines) - sum(words) <= spare:
+        return [None] * len(columns)
+    for _ in range(spare):  # to the column that lacks most
+        lacking = [line - word for line, word in zip(lines, words, strict=True)]
+        words[lacking.index(max(lacking))] += 1
+    return words
 
 
 def _emphasized(table: Table, row: int, cells: Sequence[str], signs: Mapping[Emphasis, tuple[str, str]]) -> list[str]:

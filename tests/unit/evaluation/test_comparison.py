@@ -191,6 +191,12 @@ def test_critical_differences_are_those_of_demsars_table(k: int, q: float) -> No
     assert mean_ranks(scores).critical_difference == pytest.approx(q * np.sqrt(k * (k + 1) / 12), abs=2e-3 * k)
 
 
+def test_what_differs_by_rounding_alone_shares_its_rank() -> None:
+    scores = {"a": {"g": 0.1 + 0.2, "h": 0.5}, "b": {"g": 0.3, "h": 0.4}, "c": {"g": 0.2, "h": 0.3}}
+    assert scores["a"]["g"] != scores["b"]["g"]
+    assert mean_ranks(scores).by_graph == {"a": {"g": 1.5, "h": 1}, "b": {"g": 1.5, "h": 2}, "c": {"g": 3, "h": 3}}
+
+
 def test_few_graphs_are_warned_of() -> None:
     scores = {f"m{i}": {f"g{j}": i + 0.1 * j for j in range(7)} for i in range(14)}
     found = mean_ranks(scores)

@@ -69,8 +69,37 @@ def test_an_empty_table_has_a_form_too(form: Format) -> None:
 
 def test_a_terminal_shows_every_cell_as_it_is() -> None:
     stream = io.StringIO()
-    Console(file=stream, width=200, markup=False).print(as_rich(TABLE))
+    Console(file=stream, width=200, markup=False).print(as_rich(TABLE, 200))
     assert all(cell in stream.getvalue() for row in TABLE.rows for cell in row)
+
+
+LONG = Table(
+    "Methods",
+    ("name", "title", "trains on labels", "paper"),
+    [
+        ("fossil_channels_v2", "FOSSIL channels v2", "no", "this library, after Sangare et al., TMLR 2025"),
+        ("fs_gcn", "FS-GCN", "yes", "Kipf and Welling, ICLR 2017, arXiv 1609.02907"),
+    ],
+    [],
+)
+
+
+@pytest.mark.parametrize("width", [55, 56, 80, 100, 112, 113])
+def test_no_word_is_broken_where_all_words_fit(width: int) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=width, markup=False).print(as_rich(LONG, width))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert set(stream.getvalue().split()) >= {word for row in LONG.rows for cell in row for word in cell.split()}
+
+
+@pytest.mark.parametrize("width", [20, 40, 54])
+def test_a_terminal_narrower_than_its_words_loses_nothing(width: int) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=width, markup=False).print(as_rich(LONG, width))
+    cells = [[part.strip() for part in line.split("│")[1:-1]] for line in stream.getvalue().splitlines()]
+    names = "".join(row[0] for row in cells if row)
+    assert names == "fossil_channels_v2fs_gcn" and max(map(len, stream.getvalue().splitlines())) <= width
 
 
 HOSTILE = "\x1b[2J\x9b\r\n\u2028[x](http://y) <b>&lt; `c` *d* _e_ f_g ~h~ \\end{tabular} $^_|\ud800"

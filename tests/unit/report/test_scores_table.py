@@ -137,9 +137,9 @@ def test_who_does_not_beat_the_better_untrained_row_is_marked(accuracies: list[f
 
 
 def test_that_nobody_looked_at_untrained_rows_is_said() -> None:
-    assert any("were not looked at; --features does" in note for note in scores_table([row(0.8)]).notes)
+    assert any("were not scored; --features adds them" in note for note in scores_table([row(0.8)]).notes)
     for looked in (row(0.8, untrained=(beside(0.7),)), row(0.8, trained=False)):
-        assert not any("looked at" in note for note in scores_table([looked]).notes)
+        assert not any("were not scored" in note for note in scores_table([looked]).notes)
     record = scores_table([row(0.8)]).records[0]
     assert (record["untrained"], record["beats_untrained"], record["above_untrained"]) == ([], None, None)
 
