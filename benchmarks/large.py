@@ -29,8 +29,9 @@ from fossil.graph.graph import Graph
 from fossil.methods.base import Method
 from fossil.methods.registry import get_method
 from fossil.ops.memory import clear_peak, peak_bytes
-from fossil.sampling.neighbourhoods import Pattern
-from fossil.sampling.store import FeatureRows, GraphStore
+from fossil.sampling.feature_rows import FeatureRows
+from fossil.sampling.neighbourhoods import Adjacency
+from fossil.sampling.store import GraphStore
 from fossil.seeding import torch_generator
 from fossil.settings import parse_assignments
 from fossil.training.trainer import Trainer
@@ -72,7 +73,7 @@ def measure_size(nodes: int, ledger: Ledger, device: torch.device, arguments: ar
     """Return what is measured on one graph of this size, which goes with the call."""
     began = now(device)
     store = random_store(nodes, arguments.degree, arguments.features, device, arguments.seed)
-    edges, drawn = len(store.patterns["out"].col), now(device) - began
+    edges, drawn = len(store.adjacency["out"].col), now(device) - began
     print(f"{nodes:,} nodes, {edges:,} edges, drawn in {drawn:.1f} s", flush=True)
     names = ("degree", "features", "fan_out", "hidden", "width")
     sizes = {"nodes": nodes} | {name: getattr(arguments, name) for name in names}
@@ -92,12 +93,12 @@ def random_store(nodes: int, degree: float, features: int, device: torch.device,
     """Return an undirected graph with skewed degrees and features in float16, made on the device."""
     random = torch_generator(seed, "large graph", nodes, device=device)
     ends = [drawn_ends(round(nodes * degree / 2), nodes, random) for _ in range(2)]
-    pattern = sorted_pattern(ends, nodes)
+    adjacency = sorted_adjacency(ends, nodes)
     del ends
     rows = torch.empty(nodes, features, dtype=torch.float16, device=device)
     for part in rows.split(1 << 22):
         part.copy_(torch.randn(part.shape, generator=random, device=device))
-    return GraphStore.undirected(pattern, FeatureRows(rows))
+    return GraphStore.undirected(adjacency, FeatureRows(rows))
 
 
 def drawn_ends(count: int, nodes: int, random: torch.Generator) -> Tensor:
@@ -109,7 +110,7 @@ def drawn_ends(count: int, nodes: int, random: torch.Generator) -> Tensor:
     return ends
 
 
-def sorted_pattern(ends: list[Tensor], nodes: int) -> Pattern:
+def sorted_adjacency(ends: list[Tensor], nodes: int) -> Adjacency:
     """Return the edges both ways, without repeats and self-loops, sorted a range of rows at a time."""
     device, total = ends[0].device, 2 * len(ends[0])
     counts = torch.zeros(nodes, dtype=torch.int64, device=device)
@@ -137,7 +138,7 @@ def sorted_pattern(ends: list[Tensor], nodes: int) -> Pattern:
         crow[first + 1 : last + 1] = torch.bincount(rows, minlength=last - first)
         col[filled : filled + len(distinct)] = (distinct - rows * nodes).int()
         filled += len(distinct)
-    return Pattern(crow.cumsum(0), col[:filled])
+    return Adjacency(crow.cumsum(0), col[:filled])
 
 
 def method_of(wanted: Record, arguments: argparse.Namespace) -> Method[Any]:
@@ -164,7 +165,7 @@ def measure_sampled(wanted: Record, store: GraphStore, device: torch.device, arg
         fitted = now(device)
         times = step_times(trainer, WARM_UP + arguments.steps, device)
         result: Record = {
-            "edges": len(store.patterns["out"].col),
+            "edges": len(store.adjacency["out"].col),
             "fit_seconds": fitted - began,
             "step_ms": 1e3 * median(times[WARM_UP:]),
             "training_gb": peak_gigabytes(device),
@@ -186,9 +187,9 @@ def measure_sampled(wanted: Record, store: GraphStore, device: torch.device, arg
 def measure_full(wanted: Record, store: GraphStore, device: torch.device, arguments: argparse.Namespace) -> Record:
     """Return the time of the step that encodes the whole graph, captured and replayed where there is a GPU."""
     clear(device)
-    pattern, rows = store.patterns["out"], store.features.data
+    adjacency, rows = store.adjacency["out"], store.features.data
     assert isinstance(rows, Tensor)
-    parts = (np.ones(len(pattern.col), np.float32), pattern.col.cpu().numpy(), pattern.crow.cpu().numpy())
+    parts = (np.ones(len(adjacency.col), np.float32), adjacency.col.cpu().numpy(), adjacency.crow.cpu().numpy())
     adjacency = sp.csr_array(parts, shape=(store.num_nodes, store.num_nodes))
     try:
         graph = Graph("random", adjacency, rows.float().cpu().numpy(), np.arange(store.num_nodes))
@@ -215,10 +216,10 @@ def step_times(trainer: Trainer, steps: int, device: torch.device) -> list[float
 
 def checksum(method: Method[Any], prepared: Any) -> float:
     """Embed all nodes, and return the sum of all their vectors' numbers."""
-    embedding, total = method.embedding(prepared), 0.0  # type: ignore[attr-defined]
+    inference, total = method.inference(prepared), 0.0  # type: ignore[attr-defined]
     chunk = 1 << 20
     for first in range(0, prepared.num_nodes, chunk):
-        found = embedding.rows(first, min(first + chunk, prepared.num_nodes))
+        found = inference.vectors(first, min(first + chunk, prepared.num_nodes))
         total += float(found.vectors.sum(dtype=torch.float64))
     return total
 

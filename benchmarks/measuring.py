@@ -9,7 +9,9 @@ import json
 import platform
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -149,6 +151,36 @@ class Ledger:
         """Return the record of what is wanted: the one known, or a new one, which is written; None if time is up."""
         known = self.known_record(wanted)
         return known if known is not None or self.late() else self.keep(wanted, measure)
+
+    def obtain_at_once(
+        self, wanted: Iterable[Record], measure: Callable[[Record], Record], processes: int
+    ) -> Iterator[Record]:
+        """Yield the records of all that is wanted: those known, then new ones, so many measured at a time.
+
+        Args:
+            wanted: what is wanted.
+            measure: given one of them, in a process of its own; a function that can be sent there.
+            processes: how many.
+        """
+        missing = []
+        for each in wanted:
+            known = self.known_record(each)
+            if known is None:
+                missing.append(each)
+            else:
+                yield known
+        # Stopping with work in the queue, as an interrupt does, must not wait for all of it.
+        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+        try:
+            work = {pool.submit(measure, each): each for each in missing}
+            for done in as_completed(work):
+                if self.late():  # what has begun is waited for and kept
+                    for each in work:
+                        each.cancel()
+                if not done.cancelled():
+                    yield self.keep(work[done], done.result)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def late(self) -> bool:
         """Return whether the time for further measurements is over."""

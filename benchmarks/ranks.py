@@ -46,11 +46,13 @@ def main() -> None:
     made.add_argument("--nodes", type=int, default=3_000)
     made.add_argument("--features", type=int, default=128)
     made.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
-    made.add_argument("--steps", type=int, default=15)
+    made.add_argument("--steps", type=int, default=15, help=f"the first {WARM_UP} are not counted")
     made.add_argument("--fan-out", type=int, help="steps on samples, with so many neighbours of a node; 0 for all")
     made.add_argument("--set", dest="assignments", nargs="*", default=[], metavar="KEY=VALUE", help="settings")
     made.add_argument("--out", type=Path, help="where a launched process writes what it found (the script's own use)")
     arguments = made.parse_args()
+    if arguments.steps <= WARM_UP:
+        made.error(f"--steps {arguments.steps} leaves nothing to measure: the first {WARM_UP} are not counted")
     device = ready(arguments, made)
     wanted: Record = {
         name: getattr(arguments, name) for name in ("nodes", "features", "steps", "seed", "device", "precision")

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from itertools import product
-from multiprocessing import get_context
 from statistics import mean
 
 import torch
@@ -46,30 +45,17 @@ def main() -> None:
         for graph, method, encoder in product(arguments.graphs, arguments.methods, range(arguments.encoders))
         for fan_out in (None, *arguments.fan_outs)
     ]
-    records = [ledger.known_record(each) for each in wanted]
-    missing = [each for each, record in zip(wanted, records, strict=True) if record is None]
-    # Stopping with work in the queue, as an interrupt does, must not wait for all of it.
-    pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
-    try:
-        how = arguments.device, arguments.precision, arguments.threads
-        work = {pool.submit(measured, each, *how): each for each in missing}
-        for done in as_completed(work):
-            if ledger.late():  # what has begun is waited for and kept
-                for each in work:
-                    each.cancel()
-            if done.cancelled():
-                continue
-            record = ledger.keep(work[done], done.result)
-            records.append(record)
-            names = [str(record[name]) for name in ("graph", "method", "encoder", "fan_out")]
-            print(f"{' '.join(names)}: {record['accuracy']:.4f}", flush=True)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    how = {name: getattr(arguments, name) for name in ("device", "precision", "threads")}
+    records = []
+    for record in ledger.obtain_at_once(wanted, partial(measured, **how), arguments.jobs):
+        records.append(record)
+        names = [str(record[name]) for name in ("graph", "method", "encoder", "fan_out")]
+        print(f"{' '.join(names)}: {record['accuracy']:.4f}", flush=True)
     print(f"\n{ledger}\n")
     print(
         table(
             ["graph", "method", "fan-out", "encoders", "whole", "sampled", "difference", "interval"],
-            list(rows([one for one in records if one is not None])),
+            list(rows(records)),
         )
     )
 

@@ -18,7 +18,7 @@ _PARTS = "src/fossil/methods/fossil/parts.py"
 _OBJECTIVE = ("tests/unit/ops/test_objective.py", "tests/unit/transport/test_problem.py")
 _BAPG = ("tests/unit/ops/test_bapg_iterations.py", "tests/unit/transport/test_bapg.py")
 _UNTRAINED = "tests/unit/methods/test_untrained.py"
-_CHANNELS = "src/fossil/nn/channels.py"
+_CHANNELS = "src/fossil/nn/channel_tensors.py"
 _AGREEMENT = "src/fossil/nn/agreement.py"
 _WITH_CHANNELS = "src/fossil/methods/fossil_channels/method.py"
 _OF_CHANNELS = ("tests/unit/methods/test_fossil_channels.py",)
@@ -207,16 +207,16 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "features propagated a hop too few", _CHANNELS,
-        "matmul(seen) if hop else seen", "matmul(seen) if hop > 1 else seen", (_UNTRAINED,),
+        "matmul(propagated) if hop else propagated", "matmul(propagated) if hop > 1 else propagated", (_UNTRAINED,),
     ),
     Planted(
         "propagated rows not of length one", _CHANNELS,
-        "rows[:, places[hop]] = unit_vectors(seen)", "rows[:, places[hop]] = seen", (_UNTRAINED,),
+        "rows[:, places[hop]] = unit_vectors(propagated)", "rows[:, places[hop]] = propagated", (_UNTRAINED,),
     ),
     Planted(
         "rows of length one propagated again", _CHANNELS,
-        "rows[:, places[hop]] = unit_vectors(seen)", "rows[:, places[hop]] = seen = unit_vectors(seen)",
-        (_UNTRAINED,),
+        "rows[:, places[hop]] = unit_vectors(propagated)",
+        "rows[:, places[hop]] = propagated = unit_vectors(propagated)", (_UNTRAINED,),
     ),
     Planted(
         "singular vectors without subspace iteration", "src/fossil/ops/svd.py",
@@ -235,8 +235,8 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "a node's likeness to itself counts", _AGREEMENT,
-        "counted = (asked[:, None] != landmarks).to(rows.dtype)",
-        "counted = torch.ones(len(chunk), len(landmarks), dtype=rows.dtype, device=rows.device)",
+        "mask = (chunk[:, None] != landmarks).to(rows.dtype)",
+        "mask = torch.ones(len(chunk), len(landmarks), dtype=rows.dtype, device=rows.device)",
         ("tests/unit/nn/test_agreement.py",),
     ),
     Planted(
@@ -278,7 +278,7 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/methods/test_sampled_fossil.py",),
     ),
     Planted(
-        "dropped edges of a block by what it shows", _CHANNELS, "return self.lengths[operator]",
+        "dropped edges of a block by what it holds", _CHANNELS, "return self.degrees[operator]",
         "return self.operators[operator].crow.diff()",
         ("tests/unit/methods/test_sampled_channels.py",),
     ),
@@ -440,7 +440,7 @@ PLANTED: tuple[Planted, ...] = (
         _STUDY_STORE,
     ),
     Planted(
-        "scores on fewer splits serve those who want more", "src/fossil/studies/store.py",
+        "scores on fewer splits serve those who want more", "src/fossil/studies/record.py",
         "set(scoring.seeds) <= set(found.seeds)",
         "bool(found.seeds)",
         _STUDY_STORE,
@@ -451,7 +451,7 @@ PLANTED: tuple[Planted, ...] = (
         _STUDY_RUNS,
     ),
     Planted(
-        "what failed is tried again and again", "src/fossil/studies/store.py",
+        "what failed is tried again and again", "src/fossil/studies/record.py",
         "return bool(self.failed) or all(",
         "return all(",
         _STUDY_RUNS,
@@ -468,7 +468,7 @@ PLANTED: tuple[Planted, ...] = (
         _STUDY_RUNS,
     ),
     Planted(
-        "a failure takes scores away that were there", "src/fossil/studies/store.py",
+        "a failure takes scores away that were there", "src/fossil/studies/record.py",
         "if one.failed and key in self.scores else one", "if False else one",
         _STUDY_RUNS,
     ),
@@ -489,7 +489,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "what failed for another study is tried again", "src/fossil/studies/work.py",
-        "has_failed = record.failed or record.missing(cell)", "has_failed = record.has_failed",
+        "(record.reasons(cell) and", "(any(one.failed for one in record.scores.values()) and",
         _STUDY_RUNS,
     ),
     Planted(
@@ -514,7 +514,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "settings above the limits count in the spread", "src/fossil/studies/trials.py",
-        "for one in self.distinct if one.feasible)", "for one in self.distinct)",
+        "for one in self.complete if one.feasible)", "for one in self.complete)",
         ("tests/unit/studies/test_study_search.py",),
     ),
     Planted(
@@ -529,13 +529,13 @@ PLANTED: tuple[Planted, ...] = (
         ("tests/unit/studies/test_study_search.py",),
     ),
     Planted(
-        "a study marks those who beat untrained vectors", "src/fossil/studies/tables.py",
+        "a study marks those who beat untrained vectors", "src/fossil/studies/places.py",
         "least.interval.low) > 0",
         "least.interval.low) < 0",
         _STUDY_TABLES,
     ),
     Planted(
-        "the worse of the untrained rows of a study is to be beaten", "src/fossil/studies/tables.py",
+        "the worse of the untrained rows of a study is to be beaten", "src/fossil/studies/places.py",
         "least = min(differences",
         "least = max(differences",
         _STUDY_TABLES,
@@ -547,8 +547,23 @@ PLANTED: tuple[Planted, ...] = (
         _STUDY_TABLES,
     ),
     Planted(
-        "who trains on labels is the best of a study", "src/fossil/studies/tables.py",
+        "who trains on labels is the best of a study", "src/fossil/studies/places.py",
         " and not results.plan.rows[row].kind.needs_labels", " and True",
+        _STUDY_TABLES,
+    ),
+    Planted(
+        "a process killed while it waits ends the study", "src/fossil/studies/pool.py",
+        "            if self.idle_deaths[worker.place] >= _DEATHS:", "            if True:",
+        ("tests/unit/studies/test_study_at_once.py::test_who_is_killed_while_it_waits_for_others_is_replaced",),
+    ),
+    Planted(
+        "a record is believed whatever is in it", "src/fossil/studies/record.py",
+        "return rebuilt(_RECORD, given)", "return cls(**given)",
+        _STUDY_STORE,
+    ),
+    Planted(
+        "of equals none is the best", "src/fossil/studies/places.py",
+        "rank = 1 + sum(other < value for", "rank = sum(other <= value for",
         _STUDY_TABLES,
     ),
     # Evaluation.
@@ -602,16 +617,16 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "weights of little agreement without a length", _AGREEMENT,
-        "torch.where(short, (counted / greatest) ** sharpness, trusted)", "counted**sharpness",
+        "torch.where(short, (floored / greatest) ** sharpness, powers)", "floored**sharpness",
         ("tests/unit/nn/test_agreement.py",),
     ),
     Planted(
-        "a search that dwells on the best", "src/fossil/studies/search.py",
-        "by_chance=repeats > 0", "by_chance=False", _SEARCH,
+        "a search that tries the best again", "src/fossil/studies/search.py",
+        "if plan.settings(chosen) not in tried:", "if True:", _SEARCH,
     ),
     Planted(
-        "a setting with a voice for each time it was proposed", "src/fossil/studies/search.py",
-        "    if not before.is_complete:", "    if True:", _SEARCH,
+        "a search that tries again what has no effect", "src/fossil/studies/search.py",
+        "if plan.settings(chosen) not in tried:", "if chosen not in [one.chosen for one in found.trials]:", _SEARCH,
     ),
     Planted(
         "rows on other published splits compared", "src/fossil/evaluation/evaluate.py",
@@ -692,8 +707,9 @@ PLANTED: tuple[Planted, ...] = (
         "(lowest == highest).all(axis=0)", "(lowest == highest).any(axis=0)", ("tests/unit/evaluation/test_leaks.py",),
     ),
     Planted(
-        "every rank drops edges by numbers of its own", "src/fossil/nn/channels.py",
-        "return self.whole.drawn(operator, random)[self.entries[operator]]", "return super().drawn(operator, random)",
+        "every rank drops edges by numbers of its own", _CHANNELS,
+        "return self.whole.uniforms(operator, random)[self.entries[operator]]",
+        "return super().uniforms(operator, random)",
         ("tests/unit/methods/test_sampled_channels.py",),
     ),
     Planted(
@@ -707,7 +723,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "every rank encodes all targets of a block", "src/fossil/nn/tensors.py",
-        "[among.share(count)]", "[:]", ("tests/unit/methods/test_sampled_fossil.py",),
+        "[group.share(num_targets)]", "[:]", ("tests/unit/methods/test_sampled_fossil.py",),
     ),
     Planted(
         "the share of structure without lambda", "src/fossil/nn/fusion.py",
@@ -729,7 +745,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "a trial that was under way forgotten", "src/fossil/studies/search.py",
-        "under_way = [one for one in waiting if one.state is optuna.trial.TrialState.RUNNING]", "under_way = []",
+        "under_way = [one for one in unfinished if one.state is optuna.trial.TrialState.RUNNING]", "under_way = []",
         _SEARCH,
     ),
     Planted(
@@ -739,11 +755,11 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "proposals that depend on when the search was begun", "src/fossil/studies/search.py",
-        'seed = derive(plan.seed, "search", number, name) % 2**32', "seed = None", _SEARCH,
+        'seed = derive(plan.seed, "search", len(tried), draft) % 2**32', "seed = None", _SEARCH,
     ),
     Planted(
         "the best trial taken from those over the limits", "src/fossil/studies/trials.py",
-        "if one.is_complete and one.feasible]", "if one.is_complete]",
+        "for one in self.complete if one.feasible]", "for one in self.complete]",
         ("tests/unit/studies/test_search.py::test_what_takes_too_long_is_never_the_best",),
     ),
     Planted(

@@ -18,6 +18,11 @@ _LAST_STEP = "tests/contracts/test_divergence.py::test_a_training_that_diverges_
 _EARLIER = ("tests/contracts/test_divergence.py::test_weights_that_are_no_numbers_embed_nothing[dgi-earlier version]",)
 _EXPLAINED = "tests/journeys/test_bad_inputs.py::test_bad_input_is_explained_and_costs_nothing"
 _PLANNED = ("tests/unit/runs/test_plan.py",)
+_LARGE = "src/fossil/readers/large"
+_ODD = ("tests/unit/readers/large/test_odd_tables.py",)
+_STAGES = ("tests/unit/readers/large/test_stages.py",)
+_CONTENT = ("tests/unit/graph/test_content.py",)
+_SAMPLED_RUNS = ("tests/unit/runs/test_sampled_runs.py",)
 
 GUARDS: tuple[Planted, ...] = (
     # Numbers that are none.
@@ -119,6 +124,70 @@ GUARDS: tuple[Planted, ...] = (
     Planted(
         "a member that points outside its archive", _ARCHIVE, "            _check_name(member.filename)",
         "            pass", _FETCHING,
+    ),
+    # Large graphs.
+    Planted(
+        "a NUL behind an id is left out", "src/fossil/graph/lookup.py",
+        ' and text[-1:] != "\\0"', " and True", ("tests/unit/graph/test_disk.py",),
+    ),
+    Planted(
+        "one long id makes all keys as wide", "src/fossil/graph/lookup.py", "if len(text) <= width and", "if", _ODD,
+    ),
+    Planted(
+        "wide ids are written a batch at a time", f"{_LARGE}/ids.py",
+        "blocks(len(given), rows_at_once(dtype.itemsize))", "blocks(len(given))", _ODD,
+    ),
+    Planted(
+        "all rows that repeat are kept", "src/fossil/graph/lookup.py",
+        "np.sort(np.concatenate([found, again]))[:20]", "np.sort(np.concatenate([found, again]))",
+        ("tests/unit/graph/test_disk.py",),
+    ),
+    Planted(
+        "a node table without columns has no rows", f"{_LARGE}/features.py", "or [plan.columns[0].name]", "or []", _ODD,
+    ),
+    Planted(
+        "nodes without a feature go unnoticed", f"{_LARGE}/features.py", "zeros.add(block, part.start)", "pass", _ODD,
+    ),
+    Planted("every header is one line", f"{_LARGE}/texts.py", "skip_rows=header.lines", "skip_rows=1", _ODD),
+    Planted(
+        "a folder is a conversion's by its name", f"{_LARGE}/stages.py",
+        "if name in content and is_ours(folder / name)", "if name in content", _STAGES,
+    ),
+    Planted(
+        "what tells whose a folder is goes first", f"{_LARGE}/stages.py", "key=lambda entry: entry.name == _IDENTITY",
+        "key=lambda entry: entry.name != _IDENTITY", _STAGES,
+    ),
+    Planted(
+        "a kill at the end leaves all arrays", f"{_LARGE}/convert.py", "self.stages.drop_arrays()", "pass", _STAGES,
+    ),
+    Planted(
+        "a direction that is missing is made up", "src/fossil/graph/content.py",
+        "if found[0] != found[1]:", "if False:", _CONTENT,
+    ),
+    Planted(
+        "rows in any order are sealed", "src/fossil/graph/content.py",
+        "(listed[1:] <= listed[:-1]) & (row[1:] == row[:-1])", "(listed[1:] < listed[:-1]) & (row[1:] == row[:-1])",
+        _CONTENT,
+    ),
+    Planted(
+        "a run goes on as memory happens to be", "src/fossil/runs/fit.py",
+        "return _on_samples(plan) if all_reduce_max(ranks, int(begun)) else plan", "return plan", _SAMPLED_RUNS,
+    ),
+    Planted(
+        "processes train what each was told", "src/fossil/runs/fit.py", "if not all_say(ranks, mine):", "if False:",
+        ("tests/distributed/test_together.py::test_processes_that_were_told_different_things_end_with_one_message[fan-out]",),
+    ),
+    Planted(
+        "parts of other vectors are replaced unasked", "src/fossil/runs/parts.py",
+        'if found is not None and found["identity"] != identity:', "if False:", _SAMPLED_RUNS,
+    ),
+    Planted(
+        "a union is begun without room", "src/fossil/sampling/store.py",
+        "dtype.itemsize * least + 16 * (graph.num_nodes + 1)", "0", ("tests/unit/sampling/test_store.py",),
+    ),
+    Planted(
+        "what is made of edges is on disk", "src/fossil/training/placement.py",
+        'if name == "edges" and mapped < size:', "if False:", ("tests/unit/training/test_placement.py",),
     ),
     # Messages.
     Planted(

@@ -15,8 +15,8 @@ import yaml
 
 from fossil.evaluation.statistics import summarize
 from fossil.studies.file import read_study
+from fossil.studies.record import Record, Scores
 from fossil.studies.rows import rows_of
-from fossil.studies.store import Record, Scores
 from fossil.studies.verdicts import Beside, beside, counted
 
 ROOT = Path(__file__).parents[2]
@@ -145,25 +145,48 @@ def test_the_best_alpha_is_found_where_it_was_put(script: Script, tmp_path: Path
     assert found["Accuracy can change significantly with α."] == "holds"
 
 
+def test_a_page_names_the_other_studies_that_records_are_from(script: Script, tmp_path: Path) -> None:
+    made = script("make_paper")
+    made_up(tmp_path, "ablation_encoder", lambda *_: 0.5)
+    file = tmp_path / "records" / "ablation_encoder.jsonl"
+    first, second, *others = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    sources = [first | {"imported": "ablation_encoder.jsonl"}, second | {"imported": "table2.jsonl"}]
+    file.write_text("".join(json.dumps(one) + "\n" for one in [*sources, *others]), encoding="utf-8")
+    said = made.circumstances(made.recorded(tmp_path)["ablation_encoder"])
+    assert "One of the records was taken over from `table2.jsonl`." in said and "ablation_encoder" not in said
+
+
+def test_cases_are_counted_over_all_that_a_claim_names(script: Script, tmp_path: Path) -> None:
+    ahead = {"PageRank": "Cora", "Eigenvector": "Actor"}
+    made_up(tmp_path, "ablation_fusion", lambda row, graph, _: 0.8 + 0.1 * (ahead.get(row) == graph))
+    several = "PageRank or eigenvector centrality does better than the degree in several cases (at least two)."
+    assert statuses(script, tmp_path)[several] == "holds"  # one case each
+    made_up(tmp_path, "ablation_fusion", lambda row, graph, _: 0.8 + 0.1 * (row == "PageRank" and graph == "Cora"))
+    assert statuses(script, tmp_path)[several] == "does not hold"
+
+
 def test_a_page_has_what_a_reader_needs(script: Script, tmp_path: Path) -> None:
     made = script("make_paper")
     made_up(tmp_path, "ablation_encoder", lambda row, graph, _: 0.8 if graph == "Cora" else 0.5)
     item = next(one for one in made.ITEMS if one.study == "ablation_encoder")
     page = made.item_page(item, tmp_path, made.recorded(tmp_path)["ablation_encoder"])
-    assert "fossil study run studies/ablation_encoder.yaml" in page
+    assert "fossil study run studies/ablation_encoder.yaml --device cuda --jobs 8\n" in page
     assert "105 of 105 trainings" in page and "a made-up device" in page and "5 encoders × 1 split" in page
     assert "| Decoupled | −0.1 ± 0.3 reproduced | −18.3 ± 0.4 lower |" in page  # 80.02 and 68.24 are printed
     made_up(tmp_path, "growth", lambda *_: 0.5)
     grown = made.item_page(replace(item, study="growth"), tmp_path, made.recorded(tmp_path)["growth"])
     assert "images/growth-seconds.png" in grown
+    assert "fossil study run studies/growth.yaml --device cuda\n" in grown  # alone: several at once take longer each
     assert [path.name for path in made.draw(made.recorded(tmp_path), tmp_path)] == [
         "growth-seconds.png", "growth-seconds.svg", "growth-memory.png", "growth-memory.svg",
     ]  # fmt: skip
-    made_up(tmp_path, "comparison", lambda row, graph, _: (len(row) * len(graph) % 7) / 10, seeds=2)
+    made_up(tmp_path, "comparison", lambda row, graph, _: 0.1 + (len(row) * len(graph) % 7) / 10, seeds=2)
     of_ranks = made.recorded(tmp_path)["comparison"]
     ranked = made.item_page(replace(item, study="comparison"), tmp_path, of_ranks)
     [note] = made.notes_of(of_ranks, of_ranks.plan.study.figures[0])
     assert "images/comparison-ranks.png" in ranked and ranked.count(note) == 2  # by the figure and by the table
     assert "15 methods over 12 graphs" in note and "## Mean ranks" in ranked
+    index = made.index_page(ROOT / "studies", made.recorded(tmp_path))
+    assert "| 105 of 105 | Of 21 printed figures: " in index and "| none |" in index
     empty = made.item_page(item, tmp_path, None)
     assert "Not measured here yet" in empty and empty.startswith("# Encoder (Table 4)")
