@@ -83,11 +83,10 @@ Per epoch, for each of two views. N nodes, E edges, `nnz(X)` non-zero features, 
 
 Once: M·N·K for the agreement of all nodes, with M of at most 1,024 landmarks, and the singular value decomposition.
 
-On an H200 (TF32) a step takes 0.99 to 1.23 times the time of a step of FOSSIL at the same total width, 1,280, on the
-seven graphs of the paper, and as much memory; v2 0.99 to 1.18 times that of FOSSIL v2. Whole trainings took 0.6 s on
-Cora (150 epochs; FOSSIL 0.7 s), 1.5 s on Actor (239; 1.6 s), 8.6 s on PubMed (385; 6.6 s), before numbers of epochs
-were [changed](../decisions/0050-a-temperature-and-a-length-for-all-graphs.md): today they are 100, 201 and 400
-(`python benchmarks/channels.py --device cuda --precision tf32`, seed 0, the median of three, records in
+On an H200 (TF32) a step takes 0.97 to 1.22 times the time of a step of FOSSIL at the same total width, 1,280, on the
+seven graphs of the paper, and as much memory; v2 0.99 to 1.19 times that of FOSSIL v2. Whole trainings took 0.4 s on
+Cora (FOSSIL 0.7 s), 1.3 s on Actor (1.5 s) and 9.0 s on PubMed (6.6 s), each with its own number of epochs
+(`python benchmarks/channels.py --device cuda --precision tf32 --threads 1`, seed 0, the median of five, records in
 `benchmarks/results/channels-step.jsonl`).
 
 `fossil_channels_v2` contrasts the nodes of the sampled subgraphs alone, as FOSSIL v2 does: its losses do not grow with
