@@ -35,11 +35,10 @@ def figures_of(found: Found) -> Figures:
     return {"trials": len(found.trials), **dict(zip(FIGURES, values, strict=True))}
 
 
-def spread_table(study: str, searches: Iterable[tuple[str, str, Figures | None]], notes: Sequence[str]) -> Table:
+def spread_table(searches: Iterable[tuple[str, str, Figures | None]], notes: Sequence[str]) -> Table:
     """Return a line for each search.
 
     Args:
-        study: its name.
         searches: titles of graph and row, and what was found; None where nothing is known.
         notes: what is to be said beside it.
     """
@@ -52,7 +51,7 @@ def spread_table(study: str, searches: Iterable[tuple[str, str, Figures | None]]
         best, usual, low, median, high, worst = (_percent(found[name]) for name in FIGURES[1:])
         rows.append([graph, row, f"{found['trials']:g}", best, usual, median, f"{low} to {high}", worst])
         records.append({"graph": graph, "row": row, **found})
-    return Table(f"{study}: spread over settings", _HEADER, rows, records, [_NOTE, *notes])
+    return Table("Spread over settings", _HEADER, rows, records, [_NOTE, *notes])
 
 
 def _percent(value: float | None) -> str:

@@ -223,4 +223,4 @@ def searches_table(plan: StudyPlan, results: list[tuple[StudySearch, Found | Non
         notes.append(f"Still being searched elsewhere: {', '.join(others)}.")
     opened = max((len(Openings(one.folder).all) for one, _ in results), default=0)
     notes.append(f"Test labels were opened {opened} time{'' if opened == 1 else 's'}.")
-    return spread_table(plan.study.name, searches, notes)
+    return spread_table(searches, notes)

@@ -51,7 +51,7 @@ def searched_table(results: Results) -> Table | None:
     known = [
         (graph, row, searched.spread[row][graph]) for graph, row in places if graph in searched.spread.get(row, {})
     ]
-    return spread_table(plan.study.name, known, [searched.note()])
+    return spread_table(known, [searched.note()])
 
 
 def _values_table(results: Results, entry: TableEntry, grid: Grid) -> Table:
