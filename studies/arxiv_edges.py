@@ -8,7 +8,6 @@ features: the graph is as large and as sparse as the published one, and scores o
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +16,12 @@ import scipy.sparse as sp
 from fossil.graph.graph import Graph
 from fossil.readers.npz import write_npz
 from fossil.readers.structural_features import STRUCTURAL_NAMES, structural_matrix
+from raw_files import raw_folder
 
 
 def main() -> None:
     """Read the files and write the graph."""
-    folder = Path(os.environ.get("FOSSIL_DATA", ".")) / "ogbn_arxiv_nofeat" / "raw"
+    folder = raw_folder("ogbn_arxiv_nofeat", "raw")
     adjacency = sp.csr_array(sp.load_npz(folder / "adj_full.npz"))
     adjacency = sp.csr_array(((adjacency + adjacency.T) > 0).astype(np.float32))  # citations both ways
     labels = np.loadtxt(folder / "node-label.csv.gz", np.int64)

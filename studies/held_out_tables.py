@@ -11,11 +11,12 @@ kind, of three. An atom has no column of its own, a part has its length; feature
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+
+from raw_files import raw_folder
 
 ELEMENTS = ("C", "N", "O", "F", "I", "Cl", "Br")  # in the order of the numbers in the file
 KINDS = ("first", "second", "third")  # of secondary structure
@@ -51,7 +52,7 @@ def make(folder: Path, out: Path, classes: Sequence[str], components: int | None
 
 def main() -> None:
     """Read the two collections and write their tables."""
-    data, here = Path(os.environ.get("FOSSIL_DATA", ".")) / "TUDataset", Path(__file__).parent
+    data, here = raw_folder("TUDataset"), Path(__file__).parent
     make(data / "MUTAG", here / "mutag-atoms", ELEMENTS)
     make(data / "PROTEINS", here / "protein-parts", KINDS, PROTEINS)
 
