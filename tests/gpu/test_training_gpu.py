@@ -55,8 +55,8 @@ def test_a_captured_step_does_what_the_plain_step_does(name: str) -> None:
     (plain, expected), (replayed, found) = (trained(name, replay=value, **changes) for value in (False, True))
     assert isinstance(replayed._take_step, CapturedStep) and replayed._take_step.is_captured
     vectors = [each.method.eval().encode(each.prepared).vectors for each in (plain, replayed)]
-    # A GPU adds in no fixed order. Where a number near zero falls to its other side, one column of some nodes becomes
-    # another, between two captured trainings too: 0.02 % of the numbers on an H200. With other draws 44 % and more do.
+    # A GPU adds in no fixed order. Where a number falls to the other side of a threshold, a column of some nodes is
+    # another, between two captured trainings too: 0.02 % of the numbers on an H200. With other draws 44 % and more are.
     apart = (vectors[1] - vectors[0]).abs() > 1e-2 * (vectors[0].std() + vectors[0].abs())
     assert float(apart.float().mean()) < 1e-3
     for one, other in zip(expected, found, strict=True):
