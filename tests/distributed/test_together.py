@@ -126,6 +126,25 @@ def test_a_signal_to_one_ends_all_after_the_same_step(tmp_path: Path, rank: int,
     assert load_tensors(out / "checkpoint.safetensors").about["epoch"] == 6 == epochs(out)[-1]
 
 
+def test_what_the_first_process_does_alone_may_take_longer_than_an_answer(
+    tmp_path: Path, alone: dict[str, np.ndarray]
+) -> None:
+    out = tmp_path / "run"
+    ended = together(tmp_path, *[[TROUBLE, "0", "-1", "slowness", *command(out)]] * 2)
+    assert ended.statuses == [0, 0], ended.said
+    np.testing.assert_allclose(vectors(out), alone["fossil_v2"], rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_who_is_killed_while_others_wait_for_the_first_is_missed_at_once(tmp_path: Path, killed: int) -> None:
+    """Else they would wait for as long as the first may work alone."""
+    ended = together(tmp_path, *[[TROUBLE, str(killed), "-1", "SIGKILL", *command(tmp_path / "run")]] * 2)
+    assert sorted(ended.statuses) == [-9, 2] and ended.statuses[killed] == -9, ended.said
+    if killed != 0:  # by whom the others know who speaks, where no launcher tells them
+        [error] = ended.lines("error: ")
+        assert "Another process of this training ended" in error
+
+
 def test_a_process_without_memory_says_so_for_all(tmp_path: Path) -> None:
     out = tmp_path / "run"
     ended = together(tmp_path, *[[TROUBLE, "1", "5", "memory", *command(out)]] * 2)

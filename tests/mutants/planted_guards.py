@@ -178,6 +178,11 @@ GUARDS: tuple[Planted, ...] = (
         ("tests/distributed/test_together.py::test_processes_that_were_told_different_things_end_with_one_message[fan-out]",),
     ),
     Planted(
+        "processes lose patience with the first one's work", "src/fossil/training/distributed.py",
+        "_WORK_ALONE = timedelta(days=30)", "_WORK_ALONE = timedelta(seconds=2)",
+        ("tests/distributed/test_together.py::test_what_the_first_process_does_alone_may_take_longer_than_an_answer",),
+    ),
+    Planted(
         "parts of other vectors are replaced unasked", "src/fossil/runs/parts.py",
         'if found is not None and found["identity"] != identity:', "if False:", _SAMPLED_RUNS,
     ),

@@ -35,6 +35,7 @@ class Ranks:
         rank: number of this one, from zero.
         world_size: how many there are.
         co_located: how many of them, this one included, take the memory that this one takes.
+        waiting: the group in which all wait for the first, however long it works alone; None where this one is alone.
 
     >>> Ranks(rank=1, world_size=3).share(10)
     slice(4, 7, None)
@@ -43,6 +44,7 @@ class Ranks:
     rank: int = 0
     world_size: int = 1
     co_located: int = 1
+    waiting: Any = None
 
     @property
     def leads(self) -> bool:

@@ -24,6 +24,8 @@ from fossil.ops.ranks import ALONE, Ranks, lost_ranks_as_errors
 
 # What the others may take beyond one's own time: a first step that compiles, or a large checkpoint.
 _PATIENCE = timedelta(minutes=10)
+# What the first process may take for what it does alone. Who ends meanwhile is noticed at once: its connections close.
+_WORK_ALONE = timedelta(days=30)
 _TO_SPEAK = timedelta(seconds=20)  # what the one that speaks may take to say its last word
 _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _ENDED, _SPOKEN = "fossil/ended", "fossil/spoken"
@@ -103,8 +105,10 @@ class ProcessGroup:
                 distributed.init_process_group(
                     backend, store=self._store, rank=self.here.rank, world_size=self.here.world_size, timeout=_PATIENCE
                 )
+                waiting = distributed.new_group(backend="gloo", timeout=_WORK_ALONE)
             ProcessGroup.was_joined = True
-            self.ranks = Ranks(self.here.rank, self.here.world_size, 1 if has_own_gpu else self.here.local_world_size)
+            co_located = 1 if has_own_gpu else self.here.local_world_size
+            self.ranks = Ranks(self.here.rank, self.here.world_size, co_located, waiting)
         return self.ranks
 
     def leave(self) -> None:
@@ -172,6 +176,17 @@ def average_gradients(ranks: Ranks, parameters: Iterable[nn.Parameter]) -> None:
     flat = ranks.all_reduce(torch.cat([gradient.flatten() for gradient in gradients])) / ranks.world_size
     for gradient, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))
+
+
+def wait_for_first(ranks: Ranks) -> None:
+    """Wait until the first rank has done what it does alone, however long that takes.
+
+    Raises:
+        LostRankError: a rank is gone.
+    """
+    if ranks.waiting is not None:
+        with lost_ranks_as_errors():
+            distributed.barrier(ranks.waiting)
 
 
 def all_reduce_max(ranks: Ranks, number: int) -> int:

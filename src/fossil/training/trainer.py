@@ -21,7 +21,7 @@ from fossil.settings import Settings, setting
 from fossil.training.capabilities import CanShrink, is_out_of_memory, lack_of_memory_as
 from fossil.training.capture import CapturedStep
 from fossil.training.checkpoint import packed_tensors, unpacked_tensors
-from fossil.training.distributed import all_reduce_max, average_gradients, broadcast_bytes
+from fossil.training.distributed import all_reduce_max, average_gradients, broadcast_bytes, wait_for_first
 
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # what Adam keeps for each parameter that has had a gradient
 
@@ -128,6 +128,7 @@ class Trainer:
         """Give every rank the state of the first, to the last bit."""
         if self._alone:
             return
+        wait_for_first(self.ranks)  # it alone fits
         state = packed_tensors(self.state()) if self.ranks.leads else None
         tensors = unpacked_tensors(broadcast_bytes(self.ranks, state))
         steps = all_reduce_max(self.ranks, self.steps)
