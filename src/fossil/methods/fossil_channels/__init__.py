@@ -119,8 +119,12 @@ CoAuthor-CS three where neither transport nor dropped edges are concerned):
   on Amazon Photo, the three largest; it costs 0.3 ± 0.2 on filtered Chameleon and 0.1 ± 0.1 on Cora, and cannot be told
   from zero on the other seven. The cosine of means in its place costs 1.8 ± 0.4 points on PubMed and 0.2 to 0.9 on
   Cora, CiteSeer, Actor and Amazon Photo: there it is worse than no comparison of subgraphs. On graphs that leak ω is
-  near zero. A likely reason why it would cost there, which was not measured: subgraphs around two nodes with the same
-  list of neighbours are alike, and a contrast of subgraphs pulls apart what a lookup calls equal.
+  near zero. With ω = 1 in place of 0 trained rows have fewer directions: their effective rank falls from 11.1 to 7.5
+  on Chameleon, from 15.6 to 10.1 on filtered Chameleon and from 10.4 to 8.9 on Cora. On Chameleon, trained rows alone
+  then lose 0.6 ± 0.3 points where a lookup of neighbour lists finds a test node. It does not pull nodes with one list
+  apart: their cosine, less that of any two nodes, is 0.98 in place of 0.99. Of whole vectors no loss can be told,
+  0.2 ± 0.2 points (five encoders, three on Cora; `python benchmarks/leaks.py --graphs chameleon --threads 1` and so on,
+  on two cores of an AMD EPYC, records in `benchmarks/results/leaks.jsonl`). Squirrel was not measured.
 - Dropping edges is worth 0.9 ± 0.2 points on PubMed and 0.2 ± 0.1 on CoAuthor-CS, costs 0.5 ± 0.4 on filtered Squirrel,
   and cannot be told from keeping them on the other nine. Both parts
   [stay](../decisions/0051-transport-and-edge-dropout-stay.md).
